@@ -1,0 +1,89 @@
+package pool
+
+import (
+	"sync/atomic"
+)
+
+// Health is what probes and dials say about a backend.
+type Health int32
+
+const (
+	Unknown Health = iota // no probe has answered yet, or there are none
+	Up
+	Down
+)
+
+// String returns the word used in the API: unknown, up or down.
+func (h Health) String() string {
+	switch h {
+	case Up:
+		return "up"
+	case Down:
+		return "down"
+	default:
+		return "unknown"
+	}
+}
+
+// Backend is the live half of a backend: counters, health, and drain state. It
+// outlives snapshots and reloads. Never copied; safe for concurrent use.
+type Backend struct {
+	pool, id, address string
+
+	active  atomic.Int64
+	total   atomic.Int64
+	streak  atomic.Int64 // failed dials since the last that succeeded
+	failed  atomic.Int64
+	health  atomic.Int32 // a Health; written under the pool's mutex
+	trial   atomic.Int32 // trialNone, trialOpen or trialTaken
+	suspect atomic.Bool
+	removed atomic.Bool // no member; set after, and cleared before, the snapshot that says so
+
+	toBackend atomic.Int64
+	toClient  atomic.Int64
+}
+
+// A backend that dials took out, in a pool without probes, comes back through
+// one session. The pool opens the trial; a reservation takes it; what becomes of
+// the dial ends it, or opens it again if the client left before that.
+const (
+	trialNone int32 = iota
+	trialOpen
+	trialTaken
+)
+
+// Pool returns the name of the pool.
+func (b *Backend) Pool() string { return b.pool }
+
+// ID returns the id, unique within the pool.
+func (b *Backend) ID() string { return b.id }
+
+// Address returns the address as configured: "host:port" or "unix:/path".
+func (b *Backend) Address() string { return b.address }
+
+// Active returns the sessions held now, pending dials included.
+func (b *Backend) Active() int64 { return b.active.Load() }
+
+// Health returns what is known of the backend.
+func (b *Backend) Health() Health { return Health(b.health.Load()) }
+
+// Moved adds payload bytes to the backend's totals.
+func (b *Backend) Moved(toBackend, toClient int64) {
+	if toBackend != 0 {
+		b.toBackend.Add(toBackend)
+	}
+	if toClient != 0 {
+		b.toClient.Add(toClient)
+	}
+}
+
+// succeeded ends a streak of failures. It writes only what differs, because
+// every session of a healthy backend comes here.
+func (b *Backend) succeeded() {
+	if b.streak.Load() != 0 {
+		b.streak.Store(0)
+	}
+	if b.suspect.Load() {
+		b.suspect.Store(false)
+	}
+}

@@ -1,0 +1,65 @@
+package pool_test
+
+import (
+	"fmt"
+	"testing"
+
+	"sluice/pool"
+)
+
+// BenchmarkAcquire measures one session's pick, reservation and release.
+//
+// held is how many sessions each backend holds meanwhile: with none, a scan for
+// the least busy stops at the first idle backend; with some it sees them all.
+func BenchmarkAcquire(b *testing.B) {
+	for _, s := range everyStrategy(b) {
+		for _, n := range []int{10, 100, 1000} {
+			for _, held := range []int{0, 2} {
+				p := newPool(b, pool.Config{Strategy: s, Backends: specs(n)})
+				hold(b, p, held*n)
+				name := fmt.Sprintf("%s/n=%d/held=%d", title(s), n, held)
+				b.Run(name+"/serial", func(b *testing.B) {
+					b.ReportAllocs()
+					var l pool.Lease
+					for b.Loop() {
+						p.Acquire(&l, pool.Query{})
+						l.Release()
+					}
+				})
+				b.Run(name+"/parallel", func(b *testing.B) {
+					b.ReportAllocs()
+					b.RunParallel(func(pb *testing.PB) {
+						var l pool.Lease
+						for pb.Next() {
+							p.Acquire(&l, pool.Query{})
+							l.Release()
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkRebuild measures what a health change of one backend costs, in the
+// worst case: a thousand backends with unequal weights make a long schedule.
+func BenchmarkRebuild(b *testing.B) {
+	for _, weights := range []string{"equal", "unequal"} {
+		for _, n := range []int{10, 100, 1000} {
+			b.Run(fmt.Sprintf("%s/n=%d", weights, n), func(b *testing.B) {
+				ss := specs(n)
+				for i := range ss {
+					if weights == "unequal" {
+						ss[i].Weight = 1000 - i%7
+					}
+				}
+				var first *pool.Backend
+				p := newPool(b, pool.Config{Strategy: strategy(b, "round_robin", ""), Backends: ss})
+				lease(b, p, func(l *pool.Lease) { first = l.Backend() })
+				for i := 0; b.Loop(); i++ {
+					p.SetHealth(first, pool.Health(1+i%2), "bench")
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,27 @@
+// Package pool knows which backends exist, which of them may be used now, and
+// hands them out one session at a time.
+//
+// It owns the membership of a pool (what the file says and what an operator
+// changed at run time), the live state of every backend (sessions, failures,
+// health, bytes) and the snapshots that picks read. It does not dial, probe,
+// sleep or log: whoever dials tells the lease how it went, whoever probes calls
+// [Pool.SetHealth], and changes are reported through [Hooks].
+//
+//	Config, Spec        inert values: what somebody asked for
+//	Pool                one writer at a time, under a mutex
+//	  snapshot          immutable, behind one atomic pointer; rebuilt on change
+//	    Member          a Backend with the weight and limit this snapshot gives it
+//	      Backend       live state; outlives snapshots, reloads and removal
+//	  Lease             one session's hold on one backend
+//
+// Invariants:
+//
+//   - A pick takes no lock and allocates nothing. It reserves its slot before it
+//     returns, so a backend's limit is never exceeded.
+//   - The only way to count a session up is [Pool.Acquire], and the lease it
+//     fills is the only way to count it down.
+//   - A snapshot is never edited after it was published.
+//   - A Backend is identified by pool, id and address. The same id with another
+//     address is another backend.
+//   - Hooks are called outside the mutex.
+package pool

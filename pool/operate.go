@@ -1,0 +1,122 @@
+package pool
+
+import "fmt"
+
+// Admin is what an operator wants of a backend.
+type Admin int32
+
+const (
+	Ready Admin = iota
+	Drain       // no new sessions
+	Maint       // no new sessions and no probes
+)
+
+// String returns ready, drain or maint.
+func (a Admin) String() string {
+	switch a {
+	case Drain:
+		return "drain"
+	case Maint:
+		return "maint"
+	default:
+		return "ready"
+	}
+}
+
+// Add adds a backend by the API. It wraps ErrExists if the id or the address is
+// configured; one that is only draining out is continued.
+func (p *Pool) Add(s Spec) error {
+	p.mu.Lock()
+	defer p.unlock()
+	if p.roster.byID(s.ID) != nil {
+		return fmt.Errorf("backend %q %w", s.ID, ErrExists)
+	}
+	if e := p.roster.byAddress(s.Address); e != nil {
+		return fmt.Errorf("address %s (backend %q) %w", s.Address, e.id, ErrExists)
+	}
+	p.addLocked(s)
+	p.publishLocked()
+	return nil
+}
+
+// addLocked adds what is the API's own, or takes back the removal of an entry
+// of the file; then the values given override the file's.
+func (p *Pool) addLocked(s Spec) {
+	own, ok := p.roster.deleted[s.ID]
+	if !ok || own.Address != s.Address {
+		p.enterLocked(s, false, "added by the API")
+		return
+	}
+	delete(p.roster.deleted, s.ID)
+	e := p.enterLocked(own, true, "added again by the API")
+	e.weight, e.maxSessions = s.Weight, s.MaxSessions
+}
+
+// Remove takes a backend out by the API: no new sessions, no probes, and it is
+// shown until its last session has ended. It wraps ErrNotFound.
+func (p *Pool) Remove(id string) error {
+	p.mu.Lock()
+	defer p.unlock()
+	e := p.roster.byID(id)
+	if e == nil {
+		return notFound(id)
+	}
+	if e.fromFile {
+		p.roster.deleted[id] = e.spec
+	}
+	p.leaveLocked(e, "removed by the API")
+	p.publishLocked()
+	return nil
+}
+
+// Patch holds the values that an operator sets; nil leaves a value alone.
+type Patch struct {
+	Weight      *int
+	MaxSessions *int
+	Admin       *Admin
+}
+
+// Patch changes a backend by the API. It wraps ErrNotFound.
+func (p *Pool) Patch(id string, c Patch) error {
+	p.mu.Lock()
+	defer p.unlock()
+	e := p.roster.byID(id)
+	if e == nil {
+		return notFound(id)
+	}
+	if c.Weight != nil {
+		e.weight = *c.Weight
+	}
+	if c.MaxSessions != nil {
+		e.maxSessions = *c.MaxSessions
+	}
+	if !e.fromFile {
+		e.spec.Weight, e.spec.MaxSessions = e.weight, e.maxSessions
+	}
+	if c.Admin != nil {
+		p.setAdminLocked(e, *c.Admin)
+	}
+	p.publishLocked()
+	return nil
+}
+
+func (p *Pool) setAdminLocked(e *entry, a Admin) {
+	if e.admin == a {
+		return
+	}
+	from := e.summary(p.policy)
+	probed := e.admin != Maint
+	e.admin = a
+	p.tellLocked(e, from, e.summary(p.policy), "set to "+a.String()+" by the API")
+	if probed != (a != Maint) {
+		p.tellMembersLocked()
+	}
+}
+
+// SetStrategy switches the strategy by the API; running sessions are untouched.
+func (p *Pool) SetStrategy(s Strategy) {
+	p.mu.Lock()
+	defer p.unlock()
+	p.strategy = s
+	p.publishLocked()
+}

@@ -1,0 +1,101 @@
+package pool
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Strategy is a way to choose among backends. Comparing two strategies means
+// comparing Name and Ties.
+type Strategy struct {
+	Name string // as in the file: round_robin, least_connections
+	Ties string // first or rotate; empty where the strategy has no ties
+	// Build makes the picker for the members that are eligible now, in order of
+	// registration; there is at least one. previous is the picker it replaces, so
+	// that a position is not lost; it is nil for the first, and of another type
+	// after a switch. It is called under the pool's mutex.
+	Build func(eligible []*Member, previous Picker) Picker
+}
+
+func (s Strategy) same(o Strategy) bool { return s.Name == o.Name && s.Ties == o.Ties }
+
+// Picker chooses among the members it was built with and reserves a slot on the
+// one it returns. Safe for concurrent use; no lock, no allocation, and a number
+// of steps that is bounded whatever the members say.
+type Picker interface {
+	// Pick returns nil if no member could be reserved.
+	Pick(q Query) *Member
+}
+
+// Query is what a pick may depend on.
+type Query struct {
+	Client netip.Addr // unmapped; the zero Addr if the client has none
+	Avoid  []*Backend // tried already for this session
+}
+
+func (q Query) avoids(b *Backend) bool { return len(q.Avoid) > 0 && slices.Contains(q.Avoid, b) }
+
+// Member is a backend with the settings that one snapshot gives it. Immutable.
+type Member struct {
+	*Backend
+	Weight      int    // at least 1 among eligible members
+	MaxSessions int    // 0 means no limit
+	Seq         uint64 // order of registration: unique in the pool, never reused
+
+	onTrial bool // only the session that takes the trial may have it
+}
+
+// Usable reports whether the member could be reserved for q now: it is not
+// avoided, not full, and not held by another trial session.
+func (m *Member) Usable(q Query) bool {
+	if m.MaxSessions > 0 && m.active.Load() >= int64(m.MaxSessions) {
+		return false
+	}
+	if m.onTrial && m.trial.Load() != trialOpen {
+		return false
+	}
+	return !q.avoids(m.Backend)
+}
+
+// Reserve takes a slot, and reports false if there was none.
+func (m *Member) Reserve() bool {
+	if m.MaxSessions == 0 && !m.onTrial {
+		m.active.Add(1)
+		return true
+	}
+	return m.reserve(func() bool {
+		for {
+			n := m.active.Load()
+			if m.MaxSessions > 0 && n >= int64(m.MaxSessions) {
+				return false
+			}
+			if m.active.CompareAndSwap(n, n+1) {
+				return true
+			}
+		}
+	})
+}
+
+// ReserveAt takes a slot if Active still is active, and reports whether it did.
+// A picker that compares counts uses it so that picks running at the same time
+// do not all choose the backend that each of them saw as the least busy.
+func (m *Member) ReserveAt(active int64) bool {
+	if m.MaxSessions > 0 && active >= int64(m.MaxSessions) {
+		return false
+	}
+	return m.reserve(func() bool { return m.active.CompareAndSwap(active, active+1) })
+}
+
+// reserve takes the trial, if the member is on trial, and then a slot.
+func (m *Member) reserve(slot func() bool) bool {
+	if m.onTrial && !m.trial.CompareAndSwap(trialOpen, trialTaken) {
+		return false
+	}
+	if slot() {
+		return true
+	}
+	if m.onTrial {
+		m.trial.Store(trialOpen)
+	}
+	return false
+}

@@ -1,0 +1,149 @@
+package pool
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Pool is a named set of backends and a strategy. Safe for concurrent use.
+type Pool struct {
+	name    string
+	hooks   Hooks
+	current atomic.Pointer[snapshot]
+
+	mu       sync.Mutex // guards all below, entries included
+	policy   Policy
+	file     Strategy // the file's; strategy differs from it if the API switched
+	strategy Strategy
+	picker   Picker // the newest; its position outlives times with nothing eligible
+	roster   roster
+	leaving  []departure // removed, and not yet out of the published snapshot
+	news     news
+}
+
+// departure is an entry on its way out.
+type departure struct {
+	entry  *entry
+	from   string
+	reason string
+}
+
+// New returns a pool with the backends of c. It calls no hook.
+func New(name string, c Config, h Hooks) *Pool {
+	p := &Pool{name: name, hooks: h, policy: c.Policy, file: c.Strategy, strategy: c.Strategy}
+	p.roster.deleted = map[string]Spec{}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range c.Backends {
+		p.enterLocked(s, true, "configured in the file")
+	}
+	p.publishLocked()
+	p.news.queue = nil
+	return p
+}
+
+// Name returns the name.
+func (p *Pool) Name() string { return p.name }
+
+// Acquire picks a backend, reserves a slot on it, and fills l, which must be
+// empty or released. It returns ErrNoBackend or ErrFull, and then l is empty.
+func (p *Pool) Acquire(l *Lease, q Query) error {
+	for {
+		m, err := p.current.Load().pick(q)
+		if err != nil {
+			return err
+		}
+		if !m.removed.Load() {
+			l.fill(p, m)
+			return nil
+		}
+		// It was removed during the pick, so a newer snapshot is there. Whoever
+		// ends the sessions of a removed backend has not seen this one.
+		l.fill(p, m)
+		l.Release()
+	}
+}
+
+// release counts a session down, and a removed backend out with its last one.
+func (p *Pool) release(b *Backend) {
+	if b.active.Add(-1) == 0 && b.removed.Load() {
+		p.endedLast(b)
+	}
+}
+
+// Eligible returns how many backends a new session may get, full ones included.
+func (p *Pool) Eligible() int { return len(p.current.Load().eligible) }
+
+// Close removes every backend, as if an empty file had been applied and every
+// change of the API forgotten. Sessions keep their leases.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.unlock()
+	clear(p.roster.deleted)
+	for len(p.roster.entries) > 0 {
+		p.leaveLocked(p.roster.entries[0], "the pool was removed")
+	}
+	p.strategy = p.file
+	p.publishLocked()
+}
+
+// enterLocked adds a backend, or continues a remembered one.
+func (p *Pool) enterLocked(s Spec, fromFile bool, reason string) *entry {
+	e, former := p.roster.enter(p.name, s)
+	e.fromFile = fromFile
+	from := ""
+	switch {
+	case former == nil && p.policy.Probed && p.policy.Init == InitDown:
+		e.health.Store(int32(Down))
+	case former == nil:
+		e.waits = p.policy.Probed && p.policy.Init == InitProbe
+	case !former.gone:
+		from = "removing"
+	}
+	e.removed.Store(false)
+	p.retryLocked(e)
+	p.tellLocked(e, from, e.summary(p.policy), reason)
+	p.tellMembersLocked()
+	return e
+}
+
+// leaveLocked removes a backend. Its events follow at the next publication.
+func (p *Pool) leaveLocked(e *entry, reason string) {
+	p.leaving = append(p.leaving, departure{e, e.summary(p.policy), reason})
+	p.roster.leave(e, time.Now())
+	e.stopRetry()
+	e.trial.CompareAndSwap(trialOpen, trialNone)
+	p.tellMembersLocked()
+}
+
+// dismissLocked marks those that left, now that no new pick can find them.
+func (p *Pool) dismissLocked() {
+	for _, d := range p.leaving {
+		if p.roster.of(d.entry.Backend) != nil {
+			continue
+		}
+		d.entry.removed.Store(true)
+		to := "removing"
+		if d.entry.Active() == 0 {
+			to, d.entry.gone = "removed", true
+		}
+		p.tellLocked(d.entry, d.from, to, d.reason)
+	}
+	p.leaving = nil
+	p.roster.forget(time.Now())
+}
+
+// endedLast says that a removed backend is gone.
+func (p *Pool) endedLast(b *Backend) {
+	p.mu.Lock()
+	defer p.unlock()
+	e := first(p.roster.past, func(e *entry) bool { return e.Backend == b })
+	if e != nil && !e.gone && b.Active() == 0 {
+		e.gone = true
+		p.tellLocked(e, "removing", "removed", "its last session ended")
+	}
+}
+
+func notFound(id string) error { return fmt.Errorf("%w: %q", ErrNotFound, id) }

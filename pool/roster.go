@@ -1,0 +1,135 @@
+package pool
+
+import (
+	"slices"
+	"time"
+)
+
+// remembered is how long a removed backend keeps its counters and health, in
+// case it comes back: two or three deployments' worth. Chosen, not measured.
+const remembered = 10 * time.Minute
+
+// entry is one backend's membership: what the file or the API asked for, and
+// what is in force. An override is a value in force that is not the file's.
+type entry struct {
+	*Backend
+	seq      uint64
+	spec     Spec // the file's, or what the API added
+	fromFile bool
+
+	weight, maxSessions int
+	admin               Admin
+
+	waits bool        // not to be used before its first probe result
+	retry *time.Timer // opens the next trial
+	last  LastChange
+
+	left time.Time // when it was removed
+	gone bool      // removed, and its last session ended
+}
+
+func (e *entry) member(onTrial bool) *Member {
+	return &Member{Backend: e.Backend, Weight: e.weight, MaxSessions: e.maxSessions, Seq: e.seq, onTrial: onTrial}
+}
+
+// fit reports whether health lets new sessions in.
+func (e *entry) fit(pol Policy) bool {
+	switch e.Health() {
+	case Up:
+		return true
+	case Unknown:
+		return !pol.Probed || pol.Init == InitUp || !e.waits
+	default:
+		return false
+	}
+}
+
+// summary is the state in one word.
+func (e *entry) summary(pol Policy) string {
+	switch {
+	case e.admin != Ready:
+		return e.admin.String()
+	case e.fit(pol):
+		return "up"
+	default:
+		return "down"
+	}
+}
+
+func (e *entry) origin() string {
+	if e.fromFile {
+		return "config"
+	}
+	return "api"
+}
+
+// overridden lists the keys whose value came by the API.
+func (e *entry) overridden() (keys []string) {
+	if e.weight != e.spec.Weight {
+		keys = append(keys, "weight")
+	}
+	if e.maxSessions != e.spec.MaxSessions {
+		keys = append(keys, "max_sessions")
+	}
+	if e.admin != Ready {
+		keys = append(keys, "state")
+	}
+	return keys
+}
+
+// roster is who belongs to the pool, and who did.
+type roster struct {
+	entries []*entry        // in order of registration
+	past    []*entry        // removed: draining out, or remembered
+	deleted map[string]Spec // entries of the file that the API removed, by id
+	seq     uint64
+}
+
+func (r *roster) byID(id string) *entry {
+	return first(r.entries, func(e *entry) bool { return e.id == id })
+}
+
+func (r *roster) byAddress(address string) *entry {
+	return first(r.entries, func(e *entry) bool { return e.address == address })
+}
+
+func (r *roster) of(b *Backend) *entry {
+	return first(r.entries, func(e *entry) bool { return e.Backend == b })
+}
+
+func first(es []*entry, is func(*entry) bool) *entry {
+	if i := slices.IndexFunc(es, is); i >= 0 {
+		return es[i]
+	}
+	return nil
+}
+
+// enter appends an entry for s. It continues the backend of that identity if it
+// is remembered, and then returns its former entry too.
+func (r *roster) enter(pool string, s Spec) (e, former *entry) {
+	r.seq++
+	e = &entry{seq: r.seq, spec: s, weight: s.Weight, maxSessions: s.MaxSessions}
+	former = first(r.past, func(e *entry) bool { return e.id == s.ID && e.address == s.Address })
+	if former != nil {
+		r.past = slices.DeleteFunc(r.past, func(e *entry) bool { return e == former })
+		e.Backend, e.waits = former.Backend, former.waits
+	} else {
+		e.Backend = &Backend{pool: pool, id: s.ID, address: s.Address}
+	}
+	r.entries = append(r.entries, e)
+	return e, former
+}
+
+// leave moves an entry to the past.
+func (r *roster) leave(e *entry, now time.Time) {
+	r.entries = slices.DeleteFunc(r.entries, func(o *entry) bool { return o == e })
+	e.left = now
+	r.past = append(r.past, e)
+}
+
+// forget drops the removed backends that nothing refers to any more.
+func (r *roster) forget(now time.Time) {
+	r.past = slices.DeleteFunc(r.past, func(e *entry) bool {
+		return e.Active() == 0 && now.Sub(e.left) >= remembered
+	})
+}

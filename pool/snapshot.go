@@ -1,0 +1,88 @@
+package pool
+
+import "slices"
+
+// snapshot is what picks read. It is never edited after it was published.
+type snapshot struct {
+	policy   Policy
+	strategy Strategy
+	eligible []*Member // in order of registration
+	picker   Picker    // nil if nothing is eligible
+}
+
+// pick reserves a slot on a member, or says why it could not.
+func (s *snapshot) pick(q Query) (*Member, error) {
+	if s.picker == nil {
+		return nil, ErrNoBackend
+	}
+	if m := s.picker.Pick(q); m != nil {
+		return m, nil
+	}
+	return nil, s.refusal(q)
+}
+
+// refusal says why a pick found nothing. A member that is neither avoided nor on
+// trial can only have been full then, whatever it says by now.
+func (s *snapshot) refusal(q Query) error {
+	for _, m := range s.eligible {
+		if !m.onTrial && !q.avoids(m.Backend) {
+			return ErrFull
+		}
+	}
+	return ErrNoBackend
+}
+
+// others counts the eligible members that are not b. One on trial is no member
+// to rely on.
+func (s *snapshot) others(b *Backend) (n int) {
+	for _, m := range s.eligible {
+		if m.Backend != b && !m.onTrial {
+			n++
+		}
+	}
+	return n
+}
+
+// publishLocked makes the current membership visible to picks, and then tells
+// those that left. It keeps the picker if that has nothing to learn.
+func (p *Pool) publishLocked() {
+	s := &snapshot{policy: p.policy, strategy: p.strategy, eligible: p.eligibleLocked()}
+	old := p.current.Load()
+	switch {
+	case old != nil && old.strategy.same(s.strategy) && slices.EqualFunc(old.eligible, s.eligible, sameMember):
+		s.eligible, s.picker = old.eligible, old.picker
+	case len(s.eligible) > 0:
+		p.picker = p.strategy.Build(s.eligible, p.picker)
+		s.picker = p.picker
+	}
+	p.current.Store(s)
+	p.dismissLocked()
+}
+
+func sameMember(a, b *Member) bool { return *a == *b }
+
+// eligibleLocked returns the members that a new session may get: those that are
+// fit and those on trial; with none fit, and if the policy says so, all.
+func (p *Pool) eligibleLocked() []*Member {
+	var fit, all []*Member
+	proven := 0
+	for _, e := range p.roster.entries {
+		if e.admin != Ready || e.weight <= 0 {
+			continue
+		}
+		switch {
+		case e.fit(p.policy):
+			fit = append(fit, e.member(false))
+			proven++
+		case p.onTrialLocked(e):
+			fit = append(fit, e.member(true))
+		}
+		if proven == 0 {
+			all = append(all, e.member(false))
+		}
+	}
+	if proven == 0 && p.policy.TryAll {
+		return all
+	}
+	return fit
+}

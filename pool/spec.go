@@ -1,0 +1,76 @@
+package pool
+
+import (
+	"errors"
+	"time"
+)
+
+// MaxWeight is the largest weight of a backend.
+const MaxWeight = 1000
+
+// Spec is one backend as somebody asked for it: inert and comparable.
+type Spec struct {
+	ID          string // unique within the pool
+	Address     string // "host:port" or "unix:/path"; unique within the pool
+	Weight      int    // 0 to MaxWeight; 0 gets no new sessions
+	MaxSessions int    // 0 means no limit
+}
+
+// Policy is how a pool treats its backends. Its zero value never takes a
+// backend out for failed dials, has no probes, and refuses when all are down.
+type Policy struct {
+	MaxFailures int           // consecutive failed dials that take a backend out; 0 means never
+	RetryAfter  time.Duration // without probes: a backend that was taken out gets one trial session after this
+	TryAll      bool          // with no backend up, use those that are down rather than refuse
+	Probed      bool          // active probes run and decide when a backend returns
+	Init        Init          // what a new backend counts as before its first probe; ignored unless Probed
+}
+
+// Init is what a new backend counts as before its first probe result.
+type Init int
+
+const (
+	InitUp    Init = iota // eligible at once; the first probe alone decides
+	InitProbe             // not eligible; the first probe alone decides
+	InitDown              // not eligible; needs as many passes as any backend that is down
+)
+
+// Config is a pool as the file describes it.
+type Config struct {
+	Strategy Strategy
+	Policy   Policy
+	Backends []Spec // in the order of the file, which is the order of registration
+}
+
+// Hooks report what happens inside a pool. Each may be nil. They are called
+// outside the pool's mutex, from whichever goroutine caused the change, and must
+// not block.
+type Hooks struct {
+	Changed   func(Change)   // a backend's health, admin state or membership changed
+	Suspected func(*Backend) // a dial failed: probe this backend now
+	Members   func()         // the set of backends to be probed changed: see Pool.Probed
+}
+
+// Change is one transition of one backend.
+type Change struct {
+	At      time.Time
+	Pool    string
+	Backend string // id
+	Address string
+	From    string // state before, as in BackendStatus.State; empty for a new backend
+	To      string // state after; "removed" once it is gone
+	Reason  string // the evidence: which probe, dial or order, and its error
+}
+
+var (
+	// ErrNoBackend means that no backend of the pool may be used: none exists, or
+	// each is down, drained, of weight 0, or among those the query avoids.
+	ErrNoBackend = errors.New("no backend is available")
+	// ErrFull means that at least one backend was usable but for its session limit.
+	ErrFull = errors.New("every usable backend is at its session limit")
+
+	// ErrExists means that the id or the address is configured already.
+	ErrExists = errors.New("is configured already")
+	// ErrNotFound means that no backend has that id.
+	ErrNotFound = errors.New("no such backend")
+)

@@ -1,0 +1,81 @@
+package pool
+
+import "time"
+
+// Status is a pool at one moment: plain values that the caller may keep.
+type Status struct {
+	Name           string          `json:"name"`
+	Strategy       string          `json:"strategy"`
+	StrategyOrigin string          `json:"strategy_origin"` // config or api
+	Eligible       int             `json:"eligible"`        // backends a new session may get, full ones included
+	Backends       []BackendStatus `json:"backends"`        // in order of registration; those draining out come last
+}
+
+// BackendStatus is a backend at one moment.
+type BackendStatus struct {
+	ID            string     `json:"id"`
+	Address       string     `json:"address"`
+	Weight        int        `json:"weight"`
+	MaxSessions   int        `json:"max_sessions"`
+	State         string     `json:"state"`  // summary: up, down, drain, maint or removing
+	Admin         string     `json:"admin"`  // ready, drain, maint or removing
+	Health        string     `json:"health"` // up, down or unknown
+	Suspect       bool       `json:"suspect"`
+	Origin        string     `json:"origin"`               // config or api
+	Overridden    []string   `json:"overridden,omitempty"` // keys whose value came by the API: weight, max_sessions, state
+	Active        int64      `json:"active"`               // sessions, pending dials included
+	Total         int64      `json:"total"`                // sessions whose dial succeeded
+	DialFailures  int64      `json:"dial_failures"`
+	FailuresInRow int64      `json:"failures_in_row"`
+	BytesToBack   int64      `json:"bytes_to_backend"`
+	BytesToClient int64      `json:"bytes_to_client"`
+	LastChange    LastChange `json:"last_change"`
+}
+
+// LastChange is the newest transition of a backend and its evidence.
+type LastChange struct {
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason"`
+}
+
+// Status returns the pool at this moment. It never picks.
+func (p *Pool) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Status{Name: p.name, Strategy: p.strategy.Name, StrategyOrigin: "config", Eligible: p.Eligible()}
+	if !p.strategy.same(p.file) {
+		s.StrategyOrigin = "api"
+	}
+	s.Backends = make([]BackendStatus, 0, len(p.roster.entries))
+	for _, e := range p.roster.entries {
+		s.Backends = append(s.Backends, e.status(e.summary(p.policy), e.admin.String()))
+	}
+	for _, e := range p.roster.past {
+		if e.Active() > 0 {
+			s.Backends = append(s.Backends, e.status("removing", "removing"))
+		}
+	}
+	return s
+}
+
+func (e *entry) status(state, admin string) BackendStatus {
+	return BackendStatus{
+		ID:            e.id,
+		Address:       e.address,
+		Weight:        e.weight,
+		MaxSessions:   e.maxSessions,
+		State:         state,
+		Admin:         admin,
+		Health:        e.Health().String(),
+		Suspect:       e.suspect.Load(),
+		Origin:        e.origin(),
+		Overridden:    e.overridden(),
+		Active:        e.active.Load(),
+		Total:         e.total.Load(),
+		DialFailures:  e.failed.Load(),
+		FailuresInRow: e.streak.Load(),
+		BytesToBack:   e.toBackend.Load(),
+		BytesToClient: e.toClient.Load(),
+		LastChange:    e.last,
+	}
+}

@@ -1,0 +1,173 @@
+package pool
+
+import (
+	"fmt"
+	"time"
+)
+
+// SetHealth records a verdict with its evidence and reports whether it changed
+// anything. A verdict on a backend that was removed changes nothing.
+func (p *Pool) SetHealth(b *Backend, h Health, reason string) bool {
+	p.mu.Lock()
+	defer p.unlock()
+	e := p.roster.of(b)
+	if e == nil || e.Health() == h {
+		return false
+	}
+	p.judgeLocked(e, h, reason)
+	p.publishLocked()
+	return true
+}
+
+// judgeLocked changes the health of a member. Coming back is a fresh start: the
+// failures that took it out do not count again.
+func (p *Pool) judgeLocked(e *entry, h Health, reason string) {
+	from := e.summary(p.policy)
+	e.health.Store(int32(h))
+	e.waits = false
+	if h == Up {
+		e.succeeded()
+	}
+	p.retryLocked(e)
+	p.tellLocked(e, from, e.summary(p.policy), reason)
+}
+
+// failed draws the consequences of a failed dial. Its suspicion comes last, so
+// that the probe it causes finds the backend as it is now.
+func (p *Pool) failed(b *Backend, onTrial bool, reason string, err error) {
+	limit := int64(p.current.Load().policy.MaxFailures)
+	if onTrial || limit > 0 && b.streak.Load() >= limit && b.Health() != Down {
+		p.afterFailure(b, onTrial, fmt.Sprintf("%s: %v", reason, err))
+	}
+	if p.hooks.Suspected != nil {
+		p.hooks.Suspected(b)
+	}
+}
+
+func (p *Pool) afterFailure(b *Backend, onTrial bool, last string) {
+	p.mu.Lock()
+	defer p.unlock()
+	if onTrial {
+		b.trial.Store(trialNone)
+	}
+	e := p.roster.of(b)
+	if e == nil {
+		return
+	}
+	p.retryLocked(e)
+	p.takeOutLocked(e, last)
+	p.publishLocked()
+}
+
+// takeOutLocked ends the use of a backend whose dials keep failing. The last
+// one that the pool could use stays: refusing everybody helps nobody.
+func (p *Pool) takeOutLocked(e *entry, last string) {
+	n, limit := e.streak.Load(), int64(p.policy.MaxFailures)
+	if limit == 0 || n < limit || e.Health() == Down {
+		return
+	}
+	if p.current.Load().others(e.Backend) == 0 {
+		e.suspect.Store(true)
+		return
+	}
+	e.suspect.Store(false)
+	p.judgeLocked(e, Down, fmt.Sprintf("%s in a row failed, the last: %s", count(n, "dial"), last))
+}
+
+// proved draws the consequences of a dial that succeeded although the backend
+// was down. With probes it proves nothing: they decide.
+func (p *Pool) proved(b *Backend, onTrial bool) {
+	if p.current.Load().policy.Probed && !onTrial {
+		return
+	}
+	p.mu.Lock()
+	defer p.unlock()
+	if onTrial {
+		b.trial.Store(trialNone)
+	}
+	e := p.roster.of(b)
+	if e == nil {
+		return
+	}
+	if e.Health() == Down && !p.policy.Probed {
+		reason := "a dial succeeded"
+		if onTrial {
+			reason = "the dial of its trial session succeeded"
+		}
+		p.judgeLocked(e, Up, reason)
+	}
+	p.publishLocked()
+}
+
+// onTrialLocked reports whether a member is to be had by one trial session.
+func (p *Pool) onTrialLocked(e *entry) bool {
+	return e.Health() == Down && !p.policy.Probed && e.trial.Load() != trialNone
+}
+
+// retryLocked makes the retry timer of a member fit its state: it runs while the
+// member is down, no probe will bring it back, and no trial is open or taken.
+func (p *Pool) retryLocked(e *entry) {
+	if e.Health() != Down || p.policy.Probed {
+		e.stopRetry()
+		e.trial.CompareAndSwap(trialOpen, trialNone)
+		return
+	}
+	if e.retry != nil || e.trial.Load() != trialNone {
+		return
+	}
+	var t *time.Timer
+	t = time.AfterFunc(p.policy.RetryAfter, func() { p.openTrial(e, &t) })
+	e.retry = t
+}
+
+// openTrial is called by the timer *t, which is read under the mutex that its
+// starter holds until it is set.
+func (p *Pool) openTrial(e *entry, t **time.Timer) {
+	p.mu.Lock()
+	defer p.unlock()
+	if e.retry != *t || e.retry == nil {
+		return // stopped too late
+	}
+	e.retry = nil
+	e.trial.CompareAndSwap(trialNone, trialOpen)
+	p.publishLocked()
+}
+
+func (e *entry) stopRetry() {
+	if e.retry != nil {
+		e.retry.Stop()
+		e.retry = nil
+	}
+}
+
+// Probed returns the backends that active probes should visit now: all members
+// but those in maint. Empty unless the policy says Probed.
+func (p *Pool) Probed() (bs []*Backend) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.policy.Probed {
+		return nil
+	}
+	for _, e := range p.roster.entries {
+		if e.admin != Maint {
+			bs = append(bs, e.Backend)
+		}
+	}
+	return bs
+}
+
+// Settled reports whether no backend still waits for the first probe result
+// that its policy (InitProbe) makes it wait for.
+func (p *Pool) Settled() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.policy.Probed || p.policy.Init != InitProbe ||
+		first(p.roster.entries, func(e *entry) bool { return e.waits && e.admin != Maint }) == nil
+}
+
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
