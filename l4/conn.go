@@ -1,0 +1,188 @@
+package l4
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"sluice/l4/session"
+)
+
+// watchAfter is how long a dial may take before the client is watched for a
+// reset: most dials are over sooner and are spared the goroutine. Chosen.
+const watchAfter = 20 * time.Millisecond
+
+// conn is one session on the copy engine.
+type conn struct {
+	frontend *Frontend
+	config   *Config
+	socks    [2]stream // by session.Side; the backend's is set once connected
+
+	mu       sync.Mutex // guards what follows, and the deadlines of socks
+	session  session.Session
+	cancel   context.CancelFunc // ends the dial under way
+	stopped  [2]bool            // by side: nothing more is read from it
+	ended    [2]bool            // by side: its end of stream was read
+	verb     session.Verb       // how the relay ends; None or HalfClose while it goes on
+	timer    *time.Timer        // for session.Deadline
+	released bool               // close has begun: no order is taken any more
+}
+
+// newConn prepares the session of an accepted client; run starts it.
+func newConn(f *Frontend, cfg *Config, client stream, listen string) *conn {
+	c := &conn{frontend: f, config: cfg}
+	c.socks[session.Client] = client
+	c.session.Start(time.Now(), session.Origin{
+		Process:  f.process,
+		Number:   f.numbers.Add(1),
+		Frontend: f.name,
+		Listen:   listen,
+		Client:   clientAddr(client),
+		Pool:     cfg.Pool,
+		Settings: &cfg.Settings,
+		Lag:      window(&cfg.Settings),
+	})
+	return c
+}
+
+// run is the whole life of a session.
+func (c *conn) run() {
+	defer c.close()
+	defer c.survive()
+	tune(c.socks[session.Client], &c.config.Settings)
+	if c.connect() {
+		c.relay()
+	}
+}
+
+// survive keeps a defect in one session from ending all the others: it is
+// reported with its stack, and this session ends.
+func (c *conn) survive() {
+	if p := recover(); p != nil {
+		c.frontend.fault(fmt.Errorf("a session of %s panicked: %v\n%s", c.frontend.name, p, debug.Stack()))
+		c.ask(session.LocalFault)
+	}
+}
+
+// connect finds a backend. It returns false if there is none for this client.
+func (c *conn) connect() bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c.mu.Lock()
+	c.cancel = cancel
+	c.mu.Unlock()
+	if hasFailed(c.socks[session.Client]) {
+		c.gone()
+	}
+	defer c.watch()()
+
+	step := c.tell(c.session.Next)
+	for {
+		switch step.Do {
+		case session.Lookup:
+			step = c.lookup(ctx, step)
+		case session.Dial:
+			step = c.dial(ctx, step)
+		case session.Relay:
+			return true
+		case session.End:
+			return false
+		}
+	}
+}
+
+// tell runs one call of the session's brain.
+func (c *conn) tell(event func(now time.Time) session.Step) session.Step {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return event(time.Now())
+}
+
+func (c *conn) lookup(ctx context.Context, s session.Step) session.Step {
+	ctx, cancel := context.WithDeadline(ctx, s.Deadline)
+	defer cancel()
+	list, err := lookup(ctx, c.config.Names, s.Address)
+	return c.tell(func(now time.Time) session.Step { return c.session.Resolved(now, list, err) })
+}
+
+func (c *conn) dial(ctx context.Context, s session.Step) session.Step {
+	backend, err := dialOne(ctx, &c.config.Settings, s.Address, s.Deadline)
+	learned(c.config.Names, s, err)
+	source := ""
+	if err == nil {
+		c.socks[session.Backend] = backend
+		source = backend.LocalAddr().String()
+	}
+	return c.tell(func(now time.Time) session.Step { return c.session.Dialed(now, source, err) })
+}
+
+// watch looks out for a reset of the client while dials take long. The func it
+// returns ends that, and leaves the client's deadline as it was.
+func (c *conn) watch() (stop func()) {
+	client := c.socks[session.Client]
+	done := make(chan struct{})
+	t := time.AfterFunc(watchAfter, func() {
+		defer close(done)
+		if waitReset(client) == nil {
+			c.gone()
+		}
+	})
+	return func() {
+		if t.Stop() {
+			return
+		}
+		client.SetReadDeadline(longAgo)
+		<-done
+		client.SetReadDeadline(time.Time{})
+	}
+}
+
+// gone says that the client reset its connection while there was no backend.
+func (c *conn) gone() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session.Gone(time.Now())
+	c.cancel()
+}
+
+// ask gives an order from outside.
+func (c *conn) ask(cause session.Cause) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.released {
+		c.obey(c.session.Asked(time.Now(), cause), session.Client)
+	}
+}
+
+// close ends both sockets as the session decided, and reports.
+func (c *conn) close() {
+	c.flush()
+	c.mu.Lock()
+	c.released = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	r := c.session.Close(time.Now(), c.frontend.counters.active.Load())
+	c.mu.Unlock()
+	if c.ended[session.Client] || c.ended[session.Backend] {
+		c.frontend.counters.halfClosed.Add(-1)
+	}
+	c.closeSocket(session.Client)
+	c.closeSocket(session.Backend)
+	c.frontend.leave(c, r)
+}
+
+// closeSocket closes one side: with FIN if its stream came to a proper end, else
+// with RST.
+func (c *conn) closeSocket(side session.Side) {
+	s := c.socks[side]
+	switch {
+	case s == nil:
+	case c.verb == session.Finish, c.verb == session.Linger && c.ended[side]:
+		s.Close()
+	default:
+		reset(s)
+	}
+}

@@ -1,0 +1,81 @@
+package l4
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+const (
+	// descriptorsPerSession is what a session of the copy engine may hold: two
+	// sockets, and a pipe of two descriptors in each direction while bytes move.
+	descriptorsPerSession = 6
+	// descriptorsKept are for listeners, probes, the admin side and files.
+	descriptorsKept = 128
+	// sessionsWithoutLimit holds where the system has no descriptor limit.
+	sessionsWithoutLimit = 100_000
+)
+
+// Limit bounds the sessions of the process. Safe for concurrent use.
+type Limit struct {
+	max    atomic.Int64
+	asked  atomic.Int64 // as given to Set
+	active atomic.Int64
+}
+
+// NewLimit returns a limit of max sessions; 0 derives it from the descriptor
+// limit of the process.
+func NewLimit(max int) *Limit {
+	l := &Limit{}
+	l.Set(max)
+	return l
+}
+
+// Set changes the limit, as NewLimit takes it. Running sessions stay.
+func (l *Limit) Set(max int) {
+	l.asked.Store(int64(max))
+	if max == 0 {
+		max = derived()
+	}
+	l.max.Store(int64(max))
+}
+
+// derived returns the sessions that the descriptor limit has room for.
+func derived() int {
+	n, ok := descriptorLimit()
+	if !ok {
+		return sessionsWithoutLimit
+	}
+	return max(1, (n-descriptorsKept)/descriptorsPerSession)
+}
+
+// Max returns the limit in force.
+func (l *Limit) Max() int64 { return l.max.Load() }
+
+// Active returns the sessions held now.
+func (l *Limit) Active() int64 { return l.active.Load() }
+
+// Explain says in one line where the limit comes from, and warns if the
+// descriptor limit has no room for it.
+func (l *Limit) Explain() string {
+	files, known := descriptorLimit()
+	switch room := derived(); {
+	case l.asked.Load() == 0 && known:
+		return fmt.Sprintf("derived from %d descriptors: %d kept back, %d a session", files, descriptorsKept, descriptorsPerSession)
+	case l.asked.Load() == 0:
+		return "the system tells no descriptor limit"
+	case l.Max() > int64(room):
+		return fmt.Sprintf("max_sessions, but %d descriptors have room for %d sessions", files, room)
+	}
+	return "max_sessions"
+}
+
+// enter takes a place, and reports false if there is none.
+func (l *Limit) enter() bool {
+	if l.active.Add(1) <= l.max.Load() {
+		return true
+	}
+	l.active.Add(-1)
+	return false
+}
+
+func (l *Limit) leave() { l.active.Add(-1) }

@@ -1,0 +1,126 @@
+package l4
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	backoffMin = 5 * time.Millisecond // after the first accept error, doubling; as net/http.Server
+	backoffMax = time.Second
+)
+
+// Listener is a listening socket and its accept loop. It belongs to its listen
+// address; which frontend gets its clients can change at any time. Safe for
+// concurrent use.
+type Listener struct {
+	ln       net.Listener
+	addr     string
+	frontend atomic.Pointer[Frontend]
+	stop     chan struct{} // closed by Close
+	served   chan struct{} // closed when the accept loop has ended
+	serving  atomic.Bool
+	closing  atomic.Bool
+}
+
+// Listen binds address, "host:port" or "unix:/path"; mode is the permission
+// bits of a unix socket's file. Nothing is accepted until Serve. A socket file
+// that a dead process left behind is replaced.
+func Listen(address string, mode uint32) (*Listener, error) {
+	ln, err := listen(address, fs.FileMode(mode))
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return newListener(ln), nil
+}
+
+func newListener(ln net.Listener) *Listener {
+	l := &Listener{ln: ln, stop: make(chan struct{}), served: make(chan struct{})}
+	l.addr = ln.Addr().String()
+	if ln.Addr().Network() == "unix" {
+		l.addr = "unix:" + l.addr
+	}
+	return l
+}
+
+func listen(address string, mode fs.FileMode) (net.Listener, error) {
+	network, rest := network(address)
+	if network == "unix" {
+		if err := removeStale(rest); err != nil {
+			return nil, err
+		}
+	}
+	// Options of accepted sockets are the session's business: see tune.
+	lc := net.ListenConfig{KeepAlive: -1}
+	lc.SetMultipathTCP(false)
+	ln, err := lc.Listen(context.Background(), network, rest)
+	if err != nil || network != "unix" {
+		return ln, err
+	}
+	if err := os.Chmod(rest, mode); err != nil {
+		ln.Close()
+		return nil, err
+	}
+	return ln, nil
+}
+
+// Addr returns the address as bound: "ip:port", or "unix:/path".
+func (l *Listener) Addr() string { return l.addr }
+
+// Assign makes f the frontend of the clients accepted from now on. It must be
+// called before Serve.
+func (l *Listener) Assign(f *Frontend) { l.frontend.Store(f) }
+
+// Serve accepts until Close, and returns then. An accept error backs off and
+// never ends the loop. It must be called once.
+func (l *Listener) Serve() {
+	l.serving.Store(true)
+	defer close(l.served)
+	backoff := time.Duration(0)
+	for {
+		c, err := l.ln.Accept()
+		f := l.frontend.Load()
+		switch {
+		case err == nil:
+			backoff = 0
+			f.admit(c.(stream), l.addr)
+		case errors.Is(err, net.ErrClosed) && l.closing.Load():
+			return
+		default:
+			f.acceptFailed(fmt.Errorf("accept on %s: %w", l.addr, err))
+			backoff = min(max(2*backoff, backoffMin), backoffMax)
+			l.wait(backoff)
+		}
+	}
+}
+
+// wait waits for d, or for Close.
+func (l *Listener) wait(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.stop:
+	}
+}
+
+// Close stops accepting, and returns when the accept loop has ended. Clients
+// that wait in the kernel's queue are reset by it.
+func (l *Listener) Close() error {
+	if !l.closing.CompareAndSwap(false, true) {
+		<-l.served
+		return nil
+	}
+	close(l.stop)
+	err := l.ln.Close()
+	if l.serving.Load() {
+		<-l.served
+	}
+	return err
+}

@@ -1,0 +1,188 @@
+package l4
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"sluice/l4/session"
+)
+
+const (
+	// chunk bounds one io.Copy in bytes, so that counts move: 1 MiB is what one
+	// splice moves at most (internal/poll), so bulk pays nothing for it.
+	chunk = 1 << 20
+	// windowMax bounds one io.Copy in time: counts are late by this much at most.
+	windowMax = time.Second
+	// bufferSize is what a copy outside the kernel uses.
+	bufferSize = 64 << 10
+)
+
+// window returns how long one io.Copy may last: shorter than a quarter of the
+// shortest limit, since what it moves is known only when it returns.
+func window(set *session.Settings) time.Duration {
+	w := windowMax
+	for _, limit := range []time.Duration{set.IdleTimeout, set.HalfCloseTimeout} {
+		if limit > 0 {
+			w = min(w, limit/4)
+		}
+	}
+	return max(w, time.Millisecond)
+}
+
+// relay moves bytes both ways until both directions are over.
+//
+//	client --- pump(Client) ---> backend
+//	client <-- pump(Backend) --- backend
+func (c *conn) relay() {
+	c.mu.Lock()
+	c.rearm()
+	c.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.pump(session.Backend)
+	}()
+	c.pump(session.Client)
+	<-done
+}
+
+// pump is the life of one direction: move its bytes, tell the session how that
+// ended, and stay for what the session wants of the socket after that.
+func (c *conn) pump(from session.Side) {
+	defer c.survive()
+	at, err := c.move(from)
+	if !errors.Is(err, errStopped) {
+		c.over(at, err)
+	}
+	c.settle(from)
+}
+
+// errStopped says that the session wants no more read from a side.
+var errStopped = errors.New("stopped")
+
+// move copies what from sends to the other side until the end of the stream
+// (nil), until a socket fails (the side it belongs to, and its error), or until
+// it is stopped (errStopped). Every byte it read has been written by then,
+// unless writing failed.
+func (c *conn) move(from session.Side) (at session.Side, err error) {
+	src, dst := c.socks[from], c.socks[from.Other()]
+	bounded := &io.LimitedReader{R: src}
+	for {
+		if !c.arm(from, 0) {
+			return from, errStopped
+		}
+		// An idle direction waits here, where it holds no pipe and no buffer.
+		if err := waitReadable(src); errors.Is(err, os.ErrDeadlineExceeded) {
+			continue
+		} else if err != nil {
+			return from, err
+		}
+		at, err, idle := c.burst(from, dst, bounded)
+		if !idle {
+			return at, err
+		}
+	}
+}
+
+// burst copies window after window until one moves nothing.
+func (c *conn) burst(from session.Side, dst stream, src *io.LimitedReader) (at session.Side, err error, idle bool) {
+	for {
+		if !c.arm(from, window(&c.config.Settings)) {
+			return from, errStopped, false
+		}
+		n, err := c.copyChunk(dst, src)
+		c.moved(from, n)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if n == 0 {
+				return from, nil, true
+			}
+		case err != nil:
+			return c.failedAt(from, err), err, false
+		case src.N > 0:
+			return from, nil, false // the end of the stream
+		}
+	}
+}
+
+// arm sets the read deadline of a side: w from now, or none if w is 0. It
+// returns false if nothing more is to be read.
+func (c *conn) arm(from session.Side, w time.Duration) bool {
+	deadline := time.Time{}
+	if w > 0 {
+		deadline = time.Now().Add(w)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped[from] {
+		return false
+	}
+	c.socks[from].SetReadDeadline(deadline)
+	return true
+}
+
+// copyChunk copies up to chunk bytes; in the kernel where that can be. A read
+// deadline ends it with nothing left in between: what was read was written.
+func (c *conn) copyChunk(dst stream, src *io.LimitedReader) (int64, error) {
+	src.N = chunk
+	if tcp, ok := dst.(*net.TCPConn); ok && splices {
+		return tcp.ReadFrom(src)
+	}
+	buf, ok := c.frontend.buffers.Get().(*[bufferSize]byte)
+	if !ok {
+		buf = new([bufferSize]byte)
+	}
+	defer c.frontend.buffers.Put(buf)
+	return io.CopyBuffer(struct{ io.Writer }{dst}, src, buf[:])
+}
+
+func (c *conn) moved(from session.Side, n int64) {
+	if n == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session.Moved(time.Now(), from, n)
+}
+
+// failedAt returns the side whose socket made a copy fail. A copy in the kernel
+// does not say, so the sockets' states do.
+func (c *conn) failedAt(from session.Side, err error) session.Side {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if op, ok := e.(*net.OpError); ok && op.Op == "read" {
+			return from
+		} else if ok && op.Op == "write" {
+			return from.Other()
+		}
+	}
+	to := from.Other()
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		return to
+	case isReset(c.socks[from]) || !isReset(c.socks[to]):
+		return from
+	}
+	return to
+}
+
+// over tells the session that a direction is over, at the socket of side.
+func (c *conn) over(side session.Side, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.noteEnd(side)
+	}
+	c.obey(c.session.Ended(time.Now(), side, err), side)
+}
+
+// noteEnd notes that the end of side's stream was read.
+func (c *conn) noteEnd(side session.Side) {
+	if !c.ended[session.Client] && !c.ended[session.Backend] {
+		c.frontend.counters.halfClosed.Add(1)
+	}
+	c.ended[side] = true
+}

@@ -1,0 +1,69 @@
+package session
+
+// Cause is why a session ended: one word of the log, the metrics and the API.
+type Cause string
+
+// The causes. The first that is set stays.
+const (
+	ClientClosed     Cause = "client_closed"      // both sides ended, the client first
+	BackendClosed    Cause = "backend_closed"     // both sides ended, the backend first
+	ClientReset      Cause = "client_reset"       // the client's socket failed
+	BackendReset     Cause = "backend_reset"      // the backend's socket failed
+	Idle             Cause = "idle"               // no progress for the idle timeout
+	HalfCloseTimeout Cause = "half_close_timeout" // no progress after one side ended
+	ConnectFailed    Cause = "connect_failed"     // every dial that was allowed failed
+	ClientLeft       Cause = "client_left"        // the client reset before a backend was reached
+	NoBackend        Cause = "no_backend"         // no candidate was usable
+	BackendLimit     Cause = "backend_limit"      // a usable candidate was full, none was dialed
+	LocalFault       Cause = "local_fault"        // descriptors, memory or permission on our side
+	Killed           Cause = "killed"             // an operator ended it
+	Shutdown         Cause = "shutdown"           // the process ended it
+)
+
+// Refused reports whether the client got no backend at all. Such a client gets
+// RST, so that it does not take the silence for an answer.
+func (c Cause) Refused() bool {
+	switch c {
+	case ConnectFailed, NoBackend, BackendLimit, LocalFault, ClientLeft:
+		return true
+	}
+	return false
+}
+
+// Normal reports whether both sides ended the session by themselves.
+func (c Cause) Normal() bool { return c == ClientClosed || c == BackendClosed }
+
+// code returns the two letters that HAProxy would log: who ended the session,
+// and in which phase (its configuration manual, section 8.5). timedOut says
+// that the last dial ran out of time, toBackend that the last byte went to the
+// backend.
+func (c Cause) code(timedOut, toBackend bool) string {
+	switch c {
+	case ClientClosed, BackendClosed:
+		return "--"
+	case ClientReset:
+		return "CD"
+	case BackendReset:
+		return "SD"
+	case Idle, HalfCloseTimeout:
+		return pickCode(toBackend, "sD", "cD")
+	case ConnectFailed:
+		return pickCode(timedOut, "sC", "SC")
+	case ClientLeft:
+		return "CC"
+	case NoBackend:
+		return "SC"
+	case BackendLimit:
+		return "SQ"
+	case LocalFault:
+		return "RC"
+	}
+	return "KD"
+}
+
+func pickCode(first bool, a, b string) string {
+	if first {
+		return a
+	}
+	return b
+}

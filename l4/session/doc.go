@@ -1,0 +1,21 @@
+// Package session decides what happens to one client connection. It is the
+// brain that every engine shares: an engine tells a [Session] what happened and
+// does what it answers.
+//
+// It owns the choice of the next backend and the dial budget ([Route]), the
+// order of a backend's addresses ([Addresses]), the classes of dial faults, the
+// table of endings, timeouts, causes and the record. It never waits, reads,
+// writes, sleeps or looks at a clock: every call that needs the time is given
+// it.
+//
+//	Next, Resolved, Dialed   looking for a backend: lookup, dial, relay or end
+//	Moved, Ended             relaying: go on, half-close, finish or abort
+//	Asked, Expired, Gone     orders, deadlines, and a client that left
+//	Close                    once, when the sockets are no longer touched
+//
+// Invariants:
+//
+//   - A session has one owner at a time and is not safe for concurrent use.
+//   - The first cause that is set stays.
+//   - Close releases the lease and yields exactly one record.
+package session

@@ -1,0 +1,36 @@
+package session
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Attempt is one dial of one session.
+type Attempt struct {
+	Backend string        // id
+	Error   string        // a fault's word (see Fault), canceled, or empty
+	Took    time.Duration // until the dial was over
+}
+
+// Record is what a finished session leaves behind: plain values.
+type Record struct {
+	Started        time.Time
+	Session        string // unique across restarts
+	Frontend       string
+	Listen         string
+	Client         netip.AddrPort // unmapped; zero for a unix socket
+	Pool           string
+	Backend        string // id of the backend that was reached, else the last one tried; empty if none
+	Address        string // dialed: a literal address or a path
+	Source         string // our address towards the backend
+	Attempts       []Attempt
+	ToBackend      int64 // payload bytes
+	ToClient       int64
+	Dial           time.Duration // from the first pick to the end of the last dial
+	Total          time.Duration
+	Last           time.Duration // since the last progress, at the end
+	FrontendActive int64         // sessions of the frontend at the end, this one included
+	BackendActive  int64         // sessions of the backend at the end, this one included
+	Code           string        // HAProxy's two letters
+	Cause          Cause
+}

@@ -1,0 +1,139 @@
+package session
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"sluice/pool"
+)
+
+// cutShort is the share of connect_timeout below which a dial counts as cut by
+// the budget. It is not 1, because after one dial that used its whole timeout
+// the rest of the budget is a scheduling delay short of whole timeouts. Chosen,
+// not measured.
+const cutShort = 0.9
+
+// Route finds one client a backend: it picks, shares out the dial budget, and
+// judges each dial. A session holds one; an HTTP request through /proxy uses
+// one alone. It is not safe for concurrent use and must not be copied once
+// Start was called.
+type Route struct {
+	pool     *pool.Pool
+	set      *Settings
+	client   netip.Addr
+	lease    pool.Lease
+	avoid    []*pool.Backend
+	attempts []Attempt
+	first    time.Time     // of the first pick
+	started  time.Time     // of the dial under way
+	timeout  time.Duration // of the dial under way
+	last     Fault         // of the last dial
+	one      [1]Attempt    // holds attempts while there is one
+}
+
+// Try is the next backend to dial, and until when.
+type Try struct {
+	Backend  *pool.Backend
+	Deadline time.Time
+}
+
+// Start prepares the route. set must not change while the route is in use;
+// client is the zero Addr if it has no address.
+func (r *Route) Start(p *pool.Pool, set *Settings, client netip.Addr) {
+	r.pool, r.set, r.client = p, set, client
+	r.attempts = r.one[:0]
+}
+
+// Next picks a backend that was not tried yet and reserves it. A cause other
+// than "" means that there is none: the route is over.
+func (r *Route) Next(now time.Time) (Try, Cause) {
+	if r.first.IsZero() {
+		r.first = now
+	}
+	left := r.first.Add(r.set.DialBudget).Sub(now)
+	if len(r.attempts) >= r.set.Attempts || left <= 0 {
+		return Try{}, ConnectFailed
+	}
+	err := r.pool.Acquire(&r.lease, pool.Query{Client: r.client, Avoid: r.avoid})
+	if err != nil {
+		return Try{}, r.none(err)
+	}
+	r.started = now
+	r.timeout = min(r.set.ConnectTimeout, left/time.Duration(r.candidates()))
+	return Try{r.lease.Backend(), now.Add(r.timeout)}, ""
+}
+
+// none returns the cause for a pick that found nothing.
+func (r *Route) none(err error) Cause {
+	switch {
+	case len(r.attempts) > 0:
+		return ConnectFailed
+	case errors.Is(err, pool.ErrFull):
+		return BackendLimit
+	}
+	return NoBackend
+}
+
+// candidates returns how many backends the rest of the budget is for, the one
+// just picked included.
+func (r *Route) candidates() int {
+	tried := len(r.attempts)
+	return max(1, min(r.set.Attempts-tried, r.pool.Eligible()-len(r.avoid)))
+}
+
+// Dialed says how the dial of the last Try ended, and answers whether to call
+// Next again. If not, either err was nil and the lease is connected, or the
+// cause says why the route is over.
+func (r *Route) Dialed(now time.Time, err error) (again bool, c Cause) {
+	if err == nil {
+		r.note(now, "")
+		r.lease.Connected()
+		return false, ""
+	}
+	f := FaultOf(err)
+	r.last = f
+	r.note(now, f.Word)
+	r.avoid = append(r.avoid, r.lease.Backend())
+	if f.Blame == OnBackend && !r.cut(f) {
+		r.lease.Failed(f.Word, err)
+	}
+	r.lease.Release()
+	if f.Blame == OnUs {
+		return false, LocalFault
+	}
+	return true, ""
+}
+
+// cut reports whether the budget, not the backend, ended the dial.
+func (r *Route) cut(f Fault) bool {
+	return f.Word == "timeout" && float64(r.timeout) < cutShort*float64(r.set.ConnectTimeout)
+}
+
+// Cancel gives up the dial under way, because the client left or an order came.
+// It counts against nobody.
+func (r *Route) Cancel(now time.Time) {
+	if r.lease.Backend() == nil {
+		return
+	}
+	r.note(now, "canceled")
+	r.lease.Release()
+}
+
+func (r *Route) note(now time.Time, word string) {
+	a := Attempt{r.lease.Backend().ID(), word, now.Sub(r.started)}
+	r.attempts = append(r.attempts, a)
+}
+
+// Lease returns the lease, which holds a backend from Next to a failed Dialed,
+// to Cancel, or to its own release.
+func (r *Route) Lease() *pool.Lease { return &r.lease }
+
+// Attempts returns the dials that are over. The slice belongs to the route.
+func (r *Route) Attempts() []Attempt { return r.attempts }
+
+// Redials returns how many dials were made because an earlier one failed.
+func (r *Route) Redials() int { return max(0, len(r.attempts)-1) }
+
+// TimedOut reports whether the last dial that failed ran out of time.
+func (r *Route) TimedOut() bool { return r.last.Word == "timeout" }

@@ -1,0 +1,48 @@
+package session
+
+import "time"
+
+// Side is one of the two ends of a session.
+type Side int
+
+const (
+	Client Side = iota
+	Backend
+)
+
+// Other returns the opposite side.
+func (s Side) Other() Side { return 1 - s }
+
+// Do is what an engine has to do for a session that has no backend yet.
+type Do int
+
+const (
+	Lookup Do = iota // find the addresses of Step.Address, then call Resolved
+	Dial             // connect to Step.Address, then call Dialed
+	Relay            // the connect succeeded: start the relay
+	End              // close the client with RST, then call Close
+)
+
+// Step is the answer of a session that looks for its backend.
+type Step struct {
+	Do       Do
+	Address  string    // Lookup: "name:port". Dial: "ip:port" or "unix:/path"
+	Name     string    // Dial: the "name:port" that Address comes from; empty if it was configured literally
+	Deadline time.Time // of the lookup or the dial
+}
+
+// Verb is the answer of a session that relays.
+type Verb int
+
+const (
+	None      Verb = iota // go on
+	HalfClose             // shut the write side of the other socket, behind its last byte
+	Finish                // both directions ended: close both sockets
+	Linger                // end politely: deliver what was read, shut both write sides, discard input to its end
+	Abort                 // stop reading from the living side, let what is queued go out, then RST to both
+	Cut                   // the time for Linger or Abort is over: RST to both at once
+)
+
+// LingerTime bounds the polite part of an ending: design value, as long as a
+// retransmission or two takes on a working network.
+const LingerTime = time.Second

@@ -1,0 +1,94 @@
+package l4
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"sluice/l4/session"
+)
+
+// stream is what a relay needs of a socket: *net.TCPConn and *net.UnixConn.
+type stream interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
+}
+
+// longAgo is a deadline that wakes every reader and writer at once.
+var longAgo = time.Unix(1, 0)
+
+// reset closes s so that the peer sees RST and not the end of the stream.
+// Bytes still queued are lost. A unix socket knows no RST and is just closed.
+func reset(s stream) {
+	if tcp, ok := s.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+	s.Close()
+}
+
+// network splits a backend's or frontend's address as configured into what
+// package net calls network and address.
+func network(address string) (network, rest string) {
+	if path, ok := cutUnix(address); ok {
+		return "unix", path
+	}
+	return "tcp", address
+}
+
+func cutUnix(address string) (path string, ok bool) {
+	const prefix = "unix:"
+	if len(address) > len(prefix) && address[:len(prefix)] == prefix {
+		return address[len(prefix):], true
+	}
+	return "", false
+}
+
+// tune sets the options of a session on an accepted client. A client that is
+// gone already fails here; its first read tells.
+func tune(s stream, set *session.Settings) {
+	tcp, ok := s.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	tcp.SetKeepAliveConfig(keepAlive(set))
+	if set.UserTimeout > 0 {
+		setUserTimeout(tcp, set.UserTimeout)
+	}
+}
+
+func keepAlive(set *session.Settings) net.KeepAliveConfig {
+	return net.KeepAliveConfig{
+		Enable:   set.KeepAlive.Idle > 0,
+		Idle:     set.KeepAlive.Idle,
+		Interval: set.KeepAlive.Interval,
+		Count:    set.KeepAlive.Count,
+	}
+}
+
+// removeStale removes the socket file that an earlier process left at path, but
+// never one that still answers, and nothing that is no socket.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
+		return err
+	}
+	if c, err := net.Dial("unix", path); err == nil {
+		c.Close()
+		return &net.OpError{Op: "listen", Net: "unix", Err: syscall.EADDRINUSE}
+	}
+	return os.Remove(path)
+}
+
+// ParseMode turns the octal text of a file mode, such as "0660", into its bits.
+func ParseMode(text string) (uint32, error) {
+	mode, err := strconv.ParseUint(text, 8, 9)
+	return uint32(mode), err
+}

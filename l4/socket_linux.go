@@ -1,0 +1,52 @@
+package l4
+
+import (
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pollHangUp is the event of a peer that shut its writing side, which Linux
+// tells apart.
+const pollHangUp = unix.POLLRDHUP
+
+// splices says that io.Copy between two sockets moves the bytes in the kernel.
+const splices = true
+
+// sendQueue returns SIOCOUTQ (tcp(7), unix(7)).
+func sendQueue(fd int) int {
+	n, err := unix.IoctlGetInt(fd, unix.SIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// setUserTimeout bounds how long sent data may stay unacknowledged (RFC 5482).
+func setUserTimeout(c *net.TCPConn, d time.Duration) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return
+	}
+	raw.Control(func(fd uintptr) {
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
+	})
+}
+
+// isReset reports whether s's connection is over because of an error. It looks
+// at the state and leaves the socket's error alone, which is reported once.
+func isReset(s stream) bool {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return true
+	}
+	const tcpClose = 7 // TCP_CLOSE of net/tcp_states.h
+	state := uint8(0)
+	raw.Control(func(fd uintptr) {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			state = info.State
+		}
+	})
+	return state == tcpClose
+}

@@ -1,0 +1,29 @@
+//go:build !unix
+
+package l4
+
+import (
+	"net"
+	"os"
+	"time"
+)
+
+const splices = false
+
+// waitReadable does not wait: the read that follows does.
+func waitReadable(stream) error { return nil }
+
+// waitReset cannot tell here, and gives up at once.
+func waitReset(stream) error { return os.ErrDeadlineExceeded }
+
+func hasFailed(stream) bool { return false }
+
+func unsent(stream) int { return 0 }
+
+func setUserTimeout(*net.TCPConn, time.Duration) {}
+
+func isReset(stream) bool { return false }
+
+func selfConnected(c net.Conn) bool {
+	return c.LocalAddr().Network() == "tcp" && c.LocalAddr().String() == c.RemoteAddr().String()
+}
