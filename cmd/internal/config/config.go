@@ -1,0 +1,116 @@
+// Package config turns a TOML file into a [Config], or into a list of everything
+// that is wrong with it.
+//
+// It owns the names, defaults and bounds of every key, and the wording of every
+// mistake. It opens no socket, resolves no name and starts nothing; beside the
+// configuration itself it reads the token file that [admin] names. Its funcs
+// keep no state and are safe for concurrent use.
+//
+//	text -- decode --> tree of tables, line of every key
+//	     -- read ----> Config, each key checked where it is read
+//	     -- check ---> what holds between tables: names, references, addresses
+//
+// The toml library decodes into a plain tree and not into structs: it matches
+// the fields of a struct whatever their case, stops at the first value of a
+// wrong type, and knows neither the line of a key nor which [[pool]] it is in.
+// An operator wants all mistakes at once, each with its line. So a table is read
+// key by key through [table], which notes a mistake and goes on with the default.
+//
+// Invariants:
+//
+//   - A Config that is returned has no mistake; with a mistake there is none.
+//   - No key is ignored: it is read, or unknown, or not supported yet.
+//   - Secrets never appear in a message.
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"sluice/admin"
+	"sluice/l4/session"
+	"sluice/pool"
+	"sluice/pool/health"
+)
+
+// Config is a file that was found valid: every default applied, every
+// reference resolved, no raw text left to interpret.
+type Config struct {
+	Process   Process
+	Log       Log
+	Admin     Admin
+	Frontends []Frontend // in the order of the file
+	Pools     []Pool
+	Warnings  []string // valid but unwise, with file, line and key
+}
+
+// Process is the [process] table.
+type Process struct {
+	DrainTimeout time.Duration
+	Engine       string // auto or copy
+	MaxSessions  int    // 0: derived from the descriptor limit
+}
+
+// Log is the [log] table.
+type Log struct {
+	Level    string // debug, info, warn or error
+	Format   string // console or json
+	Access   string // all, failed or off
+	LogEmpty bool
+}
+
+// Admin is the [admin] table.
+type Admin struct {
+	Listen   string // empty: off
+	Settings admin.Settings
+}
+
+// Frontend is one [[frontend]].
+type Frontend struct {
+	Name        string
+	Listen      string
+	Mode        uint32 // of a unix socket
+	Pool        string
+	MaxSessions int
+	Settings    session.Settings
+}
+
+// Pool is one [[pool]].
+type Pool struct {
+	Name   string
+	Config pool.Config
+	Probe  string // none or tcp
+	Health health.Policy
+}
+
+// Load reads and checks the file at path. The error lists every mistake, one
+// per line, each with file, line, key and what to do about it.
+func Load(path string) (*Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	return Parse(path, text)
+}
+
+// Parse is Load for text that was read already; path is for messages alone.
+func Parse(path string, text []byte) (*Config, error) {
+	root, where, err := decode(path, text)
+	if err != nil {
+		return nil, err
+	}
+	in := &input{file: path, lines: where}
+	c := in.config(in.open(rootKeys, "", "", root))
+	if err := in.err(); err != nil {
+		return nil, err
+	}
+	c.Warnings = in.warned()
+	return c, nil
+}

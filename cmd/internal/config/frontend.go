@@ -1,0 +1,111 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"sluice/l4/session"
+)
+
+// frontend reads one [[frontend]], and gives the endpoint to listen on; nil if
+// that is not known.
+func (t table) frontend() (Frontend, *endpoint) {
+	f := Frontend{
+		MaxSessions: t.whole("max_sessions", 0, 0, maxSessions),
+		Settings: session.Settings{
+			Attempts:         t.whole("attempts", 3, 1, 100),
+			ConnectTimeout:   t.duration("connect_timeout", 2*time.Second, spanDial),
+			DialBudget:       t.duration("dial_budget", 6*time.Second, spanDial),
+			IdleTimeout:      t.duration("idle_timeout", 0, spanLimit),
+			HalfCloseTimeout: t.duration("half_close_timeout", time.Minute, spanLimit),
+			KeepAlive:        t.sub("keepalive").keepAlive(),
+			UserTimeout:      t.duration("user_timeout", 0, spanUser),
+		},
+	}
+	t.adviseDial(f.Settings)
+	var named bool
+	if f.Name, named = t.required("name"); named {
+		t.checkName("name", f.Name)
+	}
+	if f.Name == "/proxy" {
+		t.wrong("name", "%s is the name of the admin side's HTTP path; choose another", quote(f.Name))
+	}
+	var at *endpoint
+	f.Listen, at = t.endpoint("listen", parseAddress)
+	f.Pool, _ = t.required("pool")
+	f.Mode = t.mode("mode", 0o660, at)
+	return f, at
+}
+
+// adviseDial warns where one dial may use up the time of all (the shares that
+// are left for the others decide then, not connect_timeout).
+func (t table) adviseDial(s session.Settings) {
+	if s.ConnectTimeout > s.DialBudget || s.ConnectTimeout == s.DialBudget && s.Attempts > 1 {
+		t.warn("connect_timeout", "%s leaves nothing of dial_budget (%s) for a second dial; "+
+			"each dial gets its share of the budget instead", short(s.ConnectTimeout), short(s.DialBudget))
+	}
+}
+
+func (t table) keepAlive() session.KeepAlive {
+	k := session.KeepAlive{
+		Idle:     t.duration("idle", time.Minute, spanIdle),
+		Interval: t.duration("interval", 10*time.Second, spanKeep),
+		Count:    t.whole("count", 6, 1, 127), // tcp(7): what the kernel accepts for TCP_KEEPCNT
+	}
+	t.wholeSeconds("idle", k.Idle)
+	t.wholeSeconds("interval", k.Interval)
+	return k
+}
+
+// wholeSeconds refuses what the kernel would round.
+func (t table) wholeSeconds(key string, d time.Duration) {
+	if d%time.Second != 0 {
+		t.wrong(key, "%s is not whole seconds, which is what the kernel counts in", short(d))
+	}
+}
+
+// endpoint reads a required address.
+func (t table) endpoint(key string, parse func(string) (endpoint, error)) (string, *endpoint) {
+	if list, ok := t.values[key].([]any); ok {
+		t.wrong(key, "got %s; an address is exactly one host:port, so write one %s per address", described(list), t.keys.header)
+		return "", nil
+	}
+	text, ok := t.required(key)
+	if !ok {
+		return "", nil
+	}
+	e, err := parse(text)
+	if errors.Is(err, errSeveral) {
+		err = fmt.Errorf("%w; write one %s per address", err, t.keys.header)
+	}
+	if err != nil {
+		t.wrong(key, "%v", err)
+		return text, nil
+	}
+	return text, &e
+}
+
+// mode reads the permissions of a unix socket.
+func (t table) mode(key string, absent uint32, at *endpoint) uint32 {
+	if number, ok := t.values[key].(int64); ok {
+		t.wrong(key, `got %s; write the octal digits as a string, such as "0660"`, described(number))
+		return absent
+	}
+	text := t.text(key, "")
+	if text == "" && !t.has(key) {
+		return absent
+	}
+	bits, err := strconv.ParseUint(text, 8, 32)
+	switch {
+	case t.values[key] != text: // another type, which is noted already
+		return absent
+	case err != nil || bits > 0o777:
+		t.wrong(key, `%s is no mode; write octal digits up to 0777, such as "0660"`, quote(text))
+		return absent
+	case at != nil && at.unix == "":
+		t.wrong(key, "only a unix socket has a mode, and listen is none; remove it")
+	}
+	return uint32(bits)
+}

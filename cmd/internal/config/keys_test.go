@@ -1,0 +1,186 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// other is a value that is not the default, for every key there is.
+var other = map[string]string{
+	"[process].drain_timeout": `"0s"`,
+	"[process].engine":        `"copy"`,
+	"[process].max_sessions":  "10",
+
+	"[log].level":     `"debug"`,
+	"[log].format":    `"json"`,
+	"[log].access":    `"failed"`,
+	"[log].log_empty": "false",
+
+	"[admin].listen":                 `""`,
+	"[admin].token_file":             `"testdata/good.tokens"`,
+	"[admin].hosts":                  `["lb.example.com"]`,
+	"[admin.proxy].enabled":          "false",
+	"[admin.proxy].pool":             `"p"`,
+	"[admin.proxy].response_timeout": `"5s"`,
+
+	"[[frontend]].name":               `"g"`,
+	"[[frontend]].listen":             `"[::]:6379"`,
+	"[[frontend]].pool":               `"p2"`,
+	"[[frontend]].attempts":           "1",
+	"[[frontend]].connect_timeout":    `"500ms"`,
+	"[[frontend]].dial_budget":        `"1m30s"`,
+	"[[frontend]].idle_timeout":       `"24h"`,
+	"[[frontend]].half_close_timeout": `"0s"`,
+	"[[frontend]].user_timeout":       `"30s"`,
+	"[[frontend]].max_sessions":       "1",
+	"[[frontend]].mode":               `"0600"`,
+
+	"keepalive = { ... }.idle":     `"0s"`,
+	"keepalive = { ... }.interval": `"1s"`,
+	"keepalive = { ... }.count":    "2",
+
+	"[[pool]].name":         `"q"`,
+	"[[pool]].strategy":     `"least_connections"`,
+	"[[pool]].ties":         `"rotate"`,
+	"[[pool]].max_failures": "0",
+	"[[pool]].retry_after":  `"1m"`,
+	"[[pool]].all_down":     `"try"`,
+
+	"[pool.health].probe":         `"none"`,
+	"[pool.health].init":          `"down"`,
+	"[pool.health].interval":      `"10s"`,
+	"[pool.health].down_interval": `"10s"`,
+	"[pool.health].timeout":       `"100ms"`,
+	"[pool.health].rise":          "1",
+	"[pool.health].fall":          "1",
+
+	"[[pool.backend]].id":           `"b"`,
+	"[[pool.backend]].address":      `"unix:/run/redis.sock"`,
+	"[[pool.backend]].weight":       "0",
+	"[[pool.backend]].max_sessions": "7",
+}
+
+// needs are further lines without which a key may not be set.
+var needs = map[string][3]string{
+	"[[frontend]].mode": {"[[frontend]]", "listen", `"unix:/run/f.sock"`},
+	"[[pool]].ties":     {"[[pool]]", "strategy", `"least_connections"`},
+	"[[pool]].name":     {"[[frontend]]", "pool", `"q"`},
+	"[[frontend]].pool": {"[[pool]]", "name", `"p2"`},
+}
+
+// eachKey calls f for every supported key that is no table.
+func eachKey(t *testing.T, f func(t *testing.T, k *keys, key, value string)) {
+	seen := 0
+	for _, k := range everyKeys {
+		for _, key := range k.known {
+			if k.table(key) != nil {
+				continue
+			}
+			value, ok := other[k.header+"."+key]
+			if !ok {
+				t.Errorf("%s.%s is not tested", k.header, key)
+			}
+			seen++
+			t.Run(k.name+"."+key, func(t *testing.T) {
+				t.Parallel()
+				f(t, k, key, value)
+			})
+		}
+	}
+	if seen != len(other) {
+		t.Errorf("got %d keys, want %d", seen, len(other))
+	}
+}
+
+func TestEachKeyHasAnEffect(t *testing.T) {
+	t.Parallel()
+	eachKey(t, func(t *testing.T, k *keys, key, value string) {
+		before, after := newDocument(), newDocument().set(k.header, key, value)
+		if n, ok := needs[k.header+"."+key]; ok {
+			after.set(n[0], n[1], n[2])
+			if key == "mode" || key == "ties" {
+				before.set(n[0], n[1], n[2])
+			}
+		}
+		if b, a := before.parsed(t), after.parsed(t); reflect.DeepEqual(b, a) {
+			t.Errorf("got the same Config without and with %s = %s", key, value)
+		}
+	})
+}
+
+func TestEachTypoIsNamed(t *testing.T) {
+	t.Parallel()
+	eachKey(t, func(t *testing.T, k *keys, key, value string) {
+		for i := range key {
+			typo := key[:i] + key[i+1:]
+			got := newDocument().set(k.header, typo, value).refused(t)
+			if want := typo + ": unknown key"; !strings.Contains(got, want) {
+				t.Errorf("got %q, want %q in it", got, want)
+			}
+			// With a letter less, id is nothing that one could guess from.
+			if want := fmt.Sprintf("did you mean %q?", key); key != "id" && !strings.Contains(got, want) {
+				t.Errorf("got %q, want %q in it", got, want)
+			}
+		}
+	})
+}
+
+func TestEachTableTypoIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, k := range everyKeys {
+		if k == rootKeys || k == keepaliveKeys {
+			continue
+		}
+		for i := range k.name {
+			typo := k.name[:i] + k.name[i+1:]
+			header := strings.Replace(k.header, k.name+"]", typo+"]", 1)
+			got := refused(t, newDocument().String()+header+"\n")
+			if want := "unknown table; did you mean " + k.header + "?"; !strings.Contains(got, want) {
+				t.Errorf("got %q for %s, want %q in it", got, header, want)
+			}
+		}
+	}
+}
+
+func TestEachLaterKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, k := range everyKeys {
+		for _, key := range k.later {
+			for _, value := range []string{`""`, "0", "false", "[]"} {
+				got := newDocument().set(k.header, key, value).refused(t)
+				if want := key + ": not supported yet; remove it"; !strings.HasSuffix(got, want) || strings.Contains(got, "\n") {
+					t.Errorf("got %q for %s = %s in %s, want %q alone", got, key, value, k.header, want)
+				}
+			}
+		}
+	}
+}
+
+func TestRightKeyInAWrongTable(t *testing.T) {
+	t.Parallel()
+	f := func(header, key, want string) {
+		t.Helper()
+		got := newDocument().set(header, key, "1").refused(t)
+		if !strings.Contains(got, key+": unknown key; "+want) {
+			t.Errorf("got %q for %s in %s, want %q in it", got, key, header, want)
+		}
+	}
+	f("[[pool]]", "interval", "it belongs in keepalive = { ... } or [pool.health]")
+	f("[[frontend]]", "strategy", "it belongs in [[pool]]")
+	f("[[pool.backend]]", "retry_after", "it belongs in [[pool]]")
+	f("[process]", "level", "it belongs in [log]")
+	f("[log]", "watch", "it belongs in [process] (not supported yet)")
+	f("[[frontend]]", "backend", "it is written [[pool.backend]]")
+	f("the file", "token_file", "it belongs in [admin]")
+}
+
+func refused(t *testing.T, text string) string {
+	t.Helper()
+	c, err := Parse("test.toml", []byte(text))
+	if err == nil {
+		t.Fatalf("got %+v, want an error for\n%s", c, text)
+	}
+	return err.Error()
+}

@@ -1,0 +1,149 @@
+package config
+
+import (
+	"slices"
+	"time"
+
+	"sluice/pool"
+	"sluice/pool/balance"
+	"sluice/pool/health"
+)
+
+// pool reads one [[pool]].
+func (t table) pool() Pool {
+	var p Pool
+	var named bool
+	if p.Name, named = t.required("name"); named {
+		t.checkName("name", p.Name)
+	}
+	h := t.sub("health")
+	p.Probe, p.Health = h.health()
+	p.Config = pool.Config{
+		Strategy: t.strategy(),
+		Policy: pool.Policy{
+			MaxFailures: t.whole("max_failures", 3, 0, 1000),
+			RetryAfter:  t.duration("retry_after", 10*time.Second, spanRetry),
+			TryAll:      t.word("all_down", "refuse", []string{"refuse", "try"}) == "try",
+			Probed:      p.Probe != "none",
+			Init:        h.initial(),
+		},
+	}
+	if t.has("retry_after") && p.Probe != "none" {
+		t.warn("retry_after", `has no effect: probes decide when a backend returns, unless health.probe is "none"`)
+	}
+	p.Config.Backends = t.backends(p.Probe == "tcp")
+	return p
+}
+
+// strategy reads strategy and ties.
+func (t table) strategy() pool.Strategy {
+	name := t.word("strategy", "round_robin", balance.Names(), "random_two", "source_hash", "first")
+	ties := t.word("ties", "", []string{"first", "rotate"})
+	s, err := balance.ByName(name, ties)
+	switch {
+	case err != nil:
+		t.wrong("strategy", "%v", err)
+	case s.Ties == "" && ties != "" && (name == t.values["strategy"] || !t.has("strategy")):
+		t.wrong("ties", "%s has no ties; remove it", name)
+	}
+	return s
+}
+
+// health reads all of [pool.health] but init.
+func (t table) health() (probe string, p health.Policy) {
+	probe = t.word("probe", "tcp", []string{"none", "tcp"}, "http", "redis", "postgres", "mysql")
+	p = health.Policy{
+		Interval:     t.duration("interval", 2*time.Second, spanEvery),
+		DownInterval: t.duration("down_interval", time.Second, spanEvery),
+		Timeout:      t.duration("timeout", time.Second, spanDial),
+		Rise:         t.whole("rise", 2, 1, 1000),
+		Fall:         t.whole("fall", 3, 1, 1000),
+	}
+	if probe == "none" {
+		t.adviseUnprobed()
+		return probe, p
+	}
+	if least := min(p.Interval, p.DownInterval); p.Timeout > least {
+		t.warn("timeout", "%s is longer than the shortest interval (%s); a probe that hangs delays the next",
+			short(p.Timeout), short(least))
+	}
+	return probe, p
+}
+
+// adviseUnprobed notes the keys that need a probe and have none.
+func (t table) adviseUnprobed() {
+	if init := t.values["init"]; init == "probe" || init == "down" {
+		t.wrong("init", `%q waits for a probe, and probe is "none"; write init = "up", or choose a probe`, init)
+	}
+	for _, key := range []string{"interval", "down_interval", "timeout", "rise", "fall"} {
+		if t.has(key) {
+			t.warn(key, `has no effect, since probe is "none"`)
+		}
+	}
+}
+
+// initial reads init.
+func (t table) initial() pool.Init {
+	switch t.word("init", "up", []string{"up", "probe", "down"}) {
+	case "probe":
+		return pool.InitProbe
+	case "down":
+		return pool.InitDown
+	default:
+		return pool.InitUp
+	}
+}
+
+// mysqlPort is where MySQL and MariaDB listen. To them a connection that ends
+// without a login is an error; after max_connect_errors of them (100) they refuse
+// every client from the address of the prober.
+const mysqlPort = 3306
+
+// backends reads every [[pool.backend]] and checks them against each other.
+func (t table) backends(connects bool) []pool.Spec {
+	var specs []pool.Spec
+	var ids, addresses claims
+	for _, b := range t.subs("backend") {
+		spec, at := b.backend()
+		ids.id(b, spec.ID)
+		if at != nil {
+			addresses.backend(b, spec.Address, *at)
+		}
+		specs = append(specs, spec)
+	}
+	t.adviseBackends(specs)
+	i := slices.IndexFunc(addresses.all, func(c claim) bool { return c.at.port == mysqlPort })
+	if connects && i >= 0 {
+		addresses.all[i].table.warn("address", "a plain TCP probe against MySQL or MariaDB (port %d) "+
+			`makes the server block this machine in time; write probe = "none" in [pool.health]`, mysqlPort)
+	}
+	return specs
+}
+
+// adviseBackends warns of a pool that nobody gets a session from.
+func (t table) adviseBackends(specs []pool.Spec) {
+	switch {
+	case len(specs) == 0:
+		t.warn("", "has no backend; every session is refused until one is added by the API")
+	case !slices.ContainsFunc(specs, func(s pool.Spec) bool { return s.Weight > 0 }):
+		t.warn("", "every backend has weight 0; every session is refused")
+	}
+}
+
+// backend reads one [[pool.backend]]. The endpoint is nil if it is not known.
+func (t table) backend() (pool.Spec, *endpoint) {
+	address, at := t.endpoint("address", parseBackend)
+	s := pool.Spec{
+		ID:          t.text("id", address),
+		Address:     address,
+		Weight:      t.whole("weight", 1, 0, pool.MaxWeight),
+		MaxSessions: t.whole("max_sessions", 0, 0, maxSessions),
+	}
+	switch {
+	case t.has("id") && t.values["id"] == s.ID:
+		t.checkName("id", s.ID)
+	case at != nil && !nameForm.MatchString(address):
+		t.wrong("id", "missing; the address has characters that an id cannot have, so it cannot stand for one")
+	}
+	return s, at
+}

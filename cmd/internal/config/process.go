@@ -1,0 +1,84 @@
+package config
+
+import (
+	"time"
+
+	"sluice/admin"
+)
+
+// process reads [process].
+func (t table) process() Process {
+	return Process{
+		DrainTimeout: t.duration("drain_timeout", 25*time.Second, spanLimit),
+		Engine:       t.word("engine", "auto", []string{"auto", "copy"}, "epoll"),
+		MaxSessions:  t.whole("max_sessions", 0, 0, maxSessions),
+	}
+}
+
+// log reads [log].
+func (t table) log() Log {
+	return Log{
+		Level:    t.word("level", "info", []string{"debug", "info", "warn", "error"}),
+		Format:   t.word("format", "console", []string{"console", "json"}),
+		Access:   t.word("access", "all", []string{"all", "failed", "off"}),
+		LogEmpty: t.boolean("log_empty", true),
+	}
+}
+
+// admin reads [admin] with [admin.proxy], and gives the endpoint to listen on; nil
+// if there is none.
+func (t table) admin(proxy table) (Admin, *endpoint) {
+	a := Admin{
+		Listen: t.text("listen", "127.0.0.1:8404"),
+		Settings: admin.Settings{
+			Tokens: t.tokens("token_file"),
+			Hosts:  t.hosts("hosts"),
+			Proxy: admin.ProxySettings{
+				Enabled:         proxy.boolean("enabled", true),
+				Pool:            proxy.text("pool", ""),
+				ResponseTimeout: proxy.duration("response_timeout", time.Minute, spanAnswer),
+			},
+		},
+	}
+	if a.Listen == "" {
+		return a, nil
+	}
+	e, err := parseAddress(a.Listen)
+	switch {
+	case err != nil:
+		t.wrong("listen", "%v", err)
+		return a, nil
+	case e.unix != "":
+		t.wrong("listen", "a unix socket is not supported yet; write a loopback address and a port")
+		return a, nil
+	}
+	a.Settings.Open = !e.loopback()
+	if file := t.values["token_file"]; a.Settings.Open && (file == nil || file == "") {
+		t.wrong("listen", "%s is not loopback, so others could steer this process; "+
+			"set token_file, or listen on 127.0.0.1", quote(a.Listen))
+	}
+	return a, &e
+}
+
+// hosts reads a list of names under which a browser may reach the admin side.
+func (t table) hosts(key string) []string {
+	values, ok := t.values[key].([]any)
+	if !ok && t.has(key) {
+		t.wrong(key, `got %s; a list of strings is needed, such as ["lb.example.com"]`, described(t.values[key]))
+	}
+	var hosts []string
+	for _, v := range values {
+		host, ok := v.(string)
+		if !ok {
+			t.wrong(key, "got %s in the list; strings are needed", described(v))
+			continue
+		}
+		name, err := parseHost(host, false)
+		if err != nil || name == "" {
+			t.wrong(key, "%s is no host name; write it without scheme and port", quote(host))
+			continue
+		}
+		hosts = append(hosts, name)
+	}
+	return hosts
+}
