@@ -1,8 +1,6 @@
 package pool
 
-import (
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // Health is what probes and dials say about a backend.
 type Health int32

@@ -5,7 +5,8 @@
 // changed at run time), the live state of every backend (sessions, failures,
 // health, bytes) and the snapshots that picks read. It does not dial, probe,
 // sleep or log: whoever dials tells the lease how it went, whoever probes calls
-// [Pool.SetHealth], and changes are reported through [Hooks].
+// [Pool.SetHealth], and changes are reported through [Hooks]. Its only clock is
+// the timer that lets a backend without probes try again.
 //
 //	Config, Spec        inert values: what somebody asked for
 //	Pool                one writer at a time, under a mutex
@@ -23,5 +24,5 @@
 //   - A snapshot is never edited after it was published.
 //   - A Backend is identified by pool, id and address. The same id with another
 //     address is another backend.
-//   - Hooks are called outside the mutex.
+//   - Hooks are called outside the mutex, in the order of the changes.
 package pool

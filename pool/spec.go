@@ -35,6 +35,18 @@ const (
 	InitDown              // not eligible; needs as many passes as any backend that is down
 )
 
+// String returns the word of the file: up, probe or down.
+func (i Init) String() string {
+	switch i {
+	case InitProbe:
+		return "probe"
+	case InitDown:
+		return "down"
+	default:
+		return "up"
+	}
+}
+
 // Config is a pool as the file describes it.
 type Config struct {
 	Strategy Strategy
@@ -43,8 +55,9 @@ type Config struct {
 }
 
 // Hooks report what happens inside a pool. Each may be nil. They are called
-// outside the pool's mutex, from whichever goroutine caused the change, and must
-// not block.
+// outside the pool's mutex, so they may call the pool, and must not block.
+// Changed and Members are called one at a time, in the order of the changes, by
+// a goroutine that caused one; what a hook causes is reported after it returns.
 type Hooks struct {
 	Changed   func(Change)   // a backend's health, admin state or membership changed
 	Suspected func(*Backend) // a dial failed: probe this backend now

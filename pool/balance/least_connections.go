@@ -42,48 +42,54 @@ func leastConnections(rotate bool) func([]*pool.Member, pool.Picker) pool.Picker
 // Pick implements pool.Picker.
 func (l *least) Pick(q pool.Query) *pool.Member {
 	for range rescans {
-		i, active := l.scan(q)
-		if i < 0 {
+		f := l.scan(q)
+		if f.index < 0 {
 			return nil
 		}
-		if l.members[i].ReserveAt(active) {
-			return l.took(i)
+		if l.members[f.index].ReserveAt(f.active) {
+			return l.took(f.index)
 		}
 	}
 	return l.anyOf(q)
 }
 
-// scan returns the index of the least busy usable member, and how busy it was.
-// It is -1 if none is usable.
-func (l *least) scan(q pool.Query) (best int, active int64) {
-	start := l.start()
-	best, active, weight := l.better(start, len(l.loads), q, -1, 0, 1)
-	if best < 0 || active > 0 {
-		best, active, _ = l.better(0, start, q, best, active, weight)
-	}
-	return best, active
+// found is the best member of a scan so far, and how busy it was then.
+type found struct {
+	index          int // -1: none
+	active, weight int64
 }
 
-// better continues a scan: over the members from to to, given the best so far.
-func (l *least) better(from, to int, q pool.Query, best int, active, weight int64) (int, int64, int64) {
+// scan returns the least busy usable member.
+func (l *least) scan(q pool.Query) found {
+	start := l.start()
+	f := l.better(start, len(l.loads), q, found{index: -1})
+	if f.index < 0 || f.active > 0 {
+		f = l.better(0, start, q, f)
+	}
+	return f
+}
+
+// better continues a scan over the members from from to to.
+func (l *least) better(from, to int, q pool.Query, f found) found {
 	for i, c := range l.loads[from:to] {
 		n := c.backend.Active()
-		if best >= 0 && n*weight >= active*c.weight || !l.members[from+i].Usable(q) {
+		// n/c.weight >= f.active/f.weight, without the divisions
+		if f.index >= 0 && n*f.weight >= f.active*c.weight || !l.members[from+i].Usable(q) {
 			continue
 		}
-		best, active, weight = from+i, n, c.weight
+		f = found{from + i, n, c.weight}
 		if n == 0 {
 			break // nothing is less, and an equal one comes later
 		}
 	}
-	return best, active, weight
+	return f
 }
 
 // anyOf takes the least busy member of a moment that does not stand still, or
 // else any that has room.
 func (l *least) anyOf(q pool.Query) *pool.Member {
-	if i, _ := l.scan(q); i >= 0 && l.members[i].Reserve() {
-		return l.took(i)
+	if f := l.scan(q); f.index >= 0 && l.members[f.index].Reserve() {
+		return l.took(f.index)
 	}
 	for i, m := range l.members {
 		if m.Usable(q) && m.Reserve() {

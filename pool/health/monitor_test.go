@@ -1,0 +1,472 @@
+package health_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sluice/pool"
+	"sluice/pool/balance"
+	"sluice/pool/health"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errProbe = errors.New("connection refused")
+
+var policy = health.Policy{
+	Interval:     10 * time.Second,
+	DownInterval: 2 * time.Second,
+	Timeout:      time.Second,
+	Rise:         2,
+	Fall:         3,
+}
+
+// fixture is a monitor that runs in a bubble, with answers that the test sets.
+type fixture struct {
+	*health.Monitor
+	t     *testing.T
+	pool  *pool.Pool
+	start time.Time
+	stop  context.CancelFunc
+	done  chan struct{}
+
+	mu      sync.Mutex // guards the rest
+	answers map[string]func(context.Context) error
+	probes  map[string][]time.Duration // when, since the start, by address
+	atOnce  map[string]int             // probes under way
+	events  []event
+}
+
+type event struct {
+	at                time.Duration
+	id, state, reason string
+}
+
+// monitored runs f with a monitor over backends with the given ids, whose
+// addresses are the same.
+func monitored(t *testing.T, init pool.Init, pol health.Policy, ids []string, run func(f *fixture)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{
+			t:       t,
+			start:   time.Now(),
+			done:    make(chan struct{}),
+			answers: map[string]func(context.Context) error{},
+			probes:  map[string][]time.Duration{},
+			atOnce:  map[string]int{},
+		}
+		f.pool = pool.New("p", config(t, init, ids), pool.Hooks{
+			Changed:   f.changed,
+			Suspected: func(b *pool.Backend) { f.Suspect(b) },
+			Members:   func() { f.Sync() },
+		})
+		f.Monitor = health.NewMonitor(f.pool, f.probe, pol, nil)
+		var ctx context.Context
+		ctx, f.stop = context.WithCancel(t.Context())
+		go func() {
+			defer close(f.done)
+			f.Run(ctx)
+		}()
+		run(f)
+		f.stop()
+		<-f.done
+		f.pool.Close()
+	})
+}
+
+func config(t *testing.T, init pool.Init, ids []string) pool.Config {
+	t.Helper()
+	s, err := balance.ByName("round_robin", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := pool.Config{Strategy: s, Policy: pool.Policy{Probed: true, Init: init, MaxFailures: 3}}
+	for _, id := range ids {
+		c.Backends = append(c.Backends, pool.Spec{ID: id, Address: id, Weight: 1})
+	}
+	return c
+}
+
+func (f *fixture) changed(c pool.Change) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = append(f.events, event{time.Since(f.start), c.Backend, c.To, c.Reason})
+}
+
+func (f *fixture) probe(ctx context.Context, address string) error {
+	f.mu.Lock()
+	f.probes[address] = append(f.probes[address], time.Since(f.start))
+	answer := f.answers[address]
+	if f.atOnce[address]++; f.atOnce[address] > 1 {
+		f.t.Errorf("%s is probed twice at the same time", address)
+	}
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.atOnce[address]--
+		f.mu.Unlock()
+	}()
+	if answer == nil {
+		return nil
+	}
+	return answer(ctx)
+}
+
+// answer sets what the probes of a backend return from now on.
+func (f *fixture) answer(id string, err error) {
+	f.script(id, func(context.Context) error { return err })
+}
+
+func (f *fixture) script(id string, answer func(context.Context) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answers[id] = answer
+}
+
+// when returns the times of the probes so far.
+func (f *fixture) when(id string) []time.Duration {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.probes[id])
+}
+
+// story returns and forgets the events so far.
+func (f *fixture) story() (lines []string) {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.events {
+		lines = append(lines, fmt.Sprintf("%s %s: %s", e.id, e.state, e.reason))
+	}
+	f.events = nil
+	return lines
+}
+
+func (f *fixture) backend(id string) *pool.Backend {
+	for _, b := range f.pool.Probed() {
+		if b.ID() == id {
+			return b
+		}
+	}
+	f.t.Fatalf("no backend %s", id)
+	return nil
+}
+
+func want[T any](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if g, w := fmt.Sprint(got), fmt.Sprint(want); g != w {
+		t.Errorf("%s: got %s, want %s", what, g, w)
+	}
+}
+
+func TestFirstProbeIsAtOnceAndDecides(t *testing.T) {
+	for _, init := range []pool.Init{pool.InitUp, pool.InitProbe} {
+		monitored(t, init, policy, []string{"a", "b"}, func(f *fixture) {
+			f.answer("b", errProbe)
+			want(t, "probes of a", f.when("a"), []time.Duration{0})
+			want(t, "probes of b", f.when("b"), []time.Duration{0})
+			want(t, "eligible", f.pool.Eligible(), 1)
+			want(t, "settled", f.pool.Settled(), true)
+			got := f.story()
+			slices.Sort(got)
+			want(t, "events", got, []string{"a up: first probe passed", "b down: first probe failed: connection refused"})
+		})
+	}
+}
+
+func TestInitDownNeedsRise(t *testing.T) {
+	monitored(t, pool.InitDown, policy, []string{"a"}, func(f *fixture) {
+		want(t, "events", f.story(), []string(nil))
+		time.Sleep(policy.DownInterval)
+		want(t, "events", f.story(), []string{"a up: 2 probes in a row passed"})
+	})
+}
+
+// The first gap is anything up to an interval, each later one an interval give
+// or take a tenth; of many backends some come early and some late.
+func TestScheduleIsJittered(t *testing.T) {
+	var ids []string
+	for i := range 50 {
+		ids = append(ids, fmt.Sprint("b", i))
+	}
+	monitored(t, pool.InitUp, policy, ids, func(f *fixture) {
+		time.Sleep(20 * policy.Interval)
+		var early, late int
+		var gaps []time.Duration
+		for _, id := range ids {
+			at := f.when(id)
+			first := at[1] - at[0]
+			if first < 0 || first > policy.Interval {
+				t.Errorf("first gap: got %v, want up to %v", first, policy.Interval)
+			}
+			if first < policy.Interval/2 {
+				early++
+			} else {
+				late++
+			}
+			for i := 2; i < len(at); i++ {
+				gaps = append(gaps, at[i]-at[i-1])
+			}
+		}
+		if early < 10 || late < 10 {
+			t.Errorf("first gaps: got %d in the first half of the interval and %d in the second", early, late)
+		}
+		low, high := slices.Min(gaps), slices.Max(gaps)
+		if low < 9*time.Second || high > 11*time.Second || low > 9500*time.Millisecond || high < 10500*time.Millisecond {
+			t.Errorf("gaps: got %v to %v, want about 9s to 11s", low, high)
+		}
+	})
+}
+
+func TestDownBackendIsProbedAtItsOwnInterval(t *testing.T) {
+	monitored(t, pool.InitUp, policy, []string{"a"}, func(f *fixture) {
+		f.answer("a", errProbe)
+		time.Sleep(time.Minute)
+		at := f.when("a")
+		for i := 2; i < len(at); i++ {
+			if gap := at[i] - at[i-1]; gap < 1800*time.Millisecond || gap > 2200*time.Millisecond {
+				t.Errorf("gap: got %v, want 2s +- 10%%", gap)
+			}
+		}
+		f.answer("a", nil)
+		time.Sleep(2 * 2200 * time.Millisecond)
+		want(t, "events", f.story(), []string{"a down: first probe failed: connection refused", "a up: 2 probes in a row passed"})
+	})
+}
+
+// B062: rise and fall keep a backend that alternates where it is; three failures
+// are one transition, and so are two passes, a failure and three passes.
+func TestFlappingBackend(t *testing.T) {
+	pol := policy
+	pol.Interval, pol.DownInterval, pol.Rise, pol.Fall = time.Second, time.Second, 3, 3
+	monitored(t, pool.InitUp, pol, []string{"a"}, func(f *fixture) {
+		f.story()
+		n := 0
+		next := func(results ...error) { // then as the last one
+			n = 0
+			f.script("a", func(context.Context) error {
+				n++
+				return results[min(n, len(results))-1]
+			})
+		}
+		f.script("a", func(context.Context) error {
+			n++
+			return []error{nil, errProbe}[n%2]
+		})
+		time.Sleep(time.Minute)
+		want(t, "events of a minute", f.story(), []string(nil))
+		next(nil, errProbe, errProbe, errProbe, nil, nil, errProbe, nil, nil, nil)
+		time.Sleep(time.Minute)
+		want(t, "events", f.story(), []string{
+			"a down: 3 probes in a row failed, the last: connection refused", "a up: 3 probes in a row passed"})
+	})
+}
+
+// patient has no regular probe in the time of a test.
+var patient = func() health.Policy {
+	pol := policy
+	pol.Interval = 100_000 * time.Hour
+	return pol
+}()
+
+// dialFails makes one session of the pool fail to dial.
+func (f *fixture) dialFails() {
+	f.t.Helper()
+	var l pool.Lease
+	if err := f.pool.Acquire(&l, pool.Query{}); err != nil {
+		f.t.Fatal(err)
+	}
+	l.Failed("refused", errProbe)
+}
+
+func TestSuspectIsProbedAtOnce(t *testing.T) {
+	monitored(t, pool.InitUp, patient, []string{"a"}, func(f *fixture) {
+		time.Sleep(11 * time.Second)
+		f.answer("a", errProbe)
+		f.dialFails()
+		want(t, "probes", f.when("a"), []time.Duration{0, 11 * time.Second})
+	})
+}
+
+// A burst of failed dials is one probe now and then one each 100 ms.
+func TestSuspicionsCoalesce(t *testing.T) {
+	monitored(t, pool.InitUp, patient, []string{"a"}, func(f *fixture) {
+		time.Sleep(11 * time.Second)
+		f.answer("a", errProbe)
+		for range 50 {
+			f.Suspect(f.backend("a"))
+			time.Sleep(5 * time.Millisecond)
+		}
+		at := f.when("a")[1:]
+		want(t, "probes", at, []time.Duration{11 * time.Second, 11100 * time.Millisecond, 11200 * time.Millisecond})
+		story := f.story()
+		want(t, "the last event", story[len(story)-1], "a down: 3 probes in a row failed, the last: connection refused")
+	})
+}
+
+// A failed dial during a probe is newer than what the probe will say.
+func TestSuspicionDuringAProbe(t *testing.T) {
+	monitored(t, pool.InitUp, patient, []string{"a"}, func(f *fixture) {
+		f.script("a", func(context.Context) error { time.Sleep(300 * time.Millisecond); return nil })
+		time.Sleep(10 * time.Second)
+		f.Suspect(f.backend("a"))
+		time.Sleep(200 * time.Millisecond)
+		f.Suspect(f.backend("a"))
+		f.Suspect(f.backend("a"))
+		time.Sleep(time.Second)
+		want(t, "probes", f.when("a"), []time.Duration{0, 10 * time.Second, 10300 * time.Millisecond})
+	})
+}
+
+func TestDialsTakeOutAndProbesBringBack(t *testing.T) {
+	monitored(t, pool.InitUp, patient, []string{"a", "b"}, func(f *fixture) {
+		time.Sleep(policy.Interval)
+		f.story()
+		a := f.backend("a")
+		for range 6 { // three each, and b is the last one then
+			f.dialFails()
+		}
+		want(t, "health of a", a.Health(), pool.Down)
+		time.Sleep(3 * policy.DownInterval)
+		want(t, "events", f.story(), []string{
+			"a down: 3 dials in a row failed, the last: refused: connection refused", "a up: 2 probes in a row passed"})
+	})
+}
+
+func TestTimeoutEndsAProbe(t *testing.T) {
+	monitored(t, pool.InitUp, policy, []string{"a"}, func(f *fixture) {
+		f.script("a", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		time.Sleep(policy.Timeout)
+		want(t, "events", f.story(), []string{"a down: first probe failed: context deadline exceeded"})
+	})
+}
+
+func TestNoTwoProbesAtOnceWhenProbesAreSlow(t *testing.T) {
+	pol := policy
+	pol.Interval, pol.DownInterval, pol.Timeout = 100*time.Millisecond, 100*time.Millisecond, 0
+	monitored(t, pool.InitUp, pol, []string{"a"}, func(f *fixture) {
+		f.script("a", func(context.Context) error { time.Sleep(time.Second); return nil })
+		for range 20 {
+			f.Suspect(f.backend("a"))
+			f.pool.Remove("a")
+			f.pool.Add(pool.Spec{ID: "a", Address: "a", Weight: 1})
+			time.Sleep(270 * time.Millisecond)
+		}
+		if n := len(f.when("a")); n < 5 {
+			t.Errorf("got %d probes in 5 s", n)
+		}
+	})
+}
+
+// B079: whatever joins is probed at once, whatever leaves no more.
+func TestMembershipIsFollowed(t *testing.T) {
+	monitored(t, pool.InitUp, policy, []string{"a", "b"}, func(f *fixture) {
+		time.Sleep(time.Hour)
+		f.pool.Add(pool.Spec{ID: "c", Address: "c", Weight: 1})
+		want(t, "probes of c", f.when("c"), []time.Duration{time.Hour})
+		f.pool.Remove("a")
+		state := pool.Maint
+		f.pool.Patch("b", pool.Patch{Admin: &state})
+		a, b := len(f.when("a")), len(f.when("b"))
+		time.Sleep(time.Hour)
+		want(t, "probes of a after its removal", len(f.when("a")), a)
+		want(t, "probes of b in maint", len(f.when("b")), b)
+		state = pool.Ready
+		f.pool.Patch("b", pool.Patch{Admin: &state})
+		want(t, "the last probe of b", f.when("b")[b:], []time.Duration{2 * time.Hour})
+	})
+}
+
+func TestResultAfterRemovalIsHarmless(t *testing.T) {
+	monitored(t, pool.InitUp, patient, []string{"a"}, func(f *fixture) {
+		f.story()
+		f.script("a", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		f.Suspect(f.backend("a"))
+		time.Sleep(suspectGap)
+		synctest.Wait()
+		a := f.backend("a")
+		f.pool.Remove("a")
+		want(t, "events", f.story(), []string{"a removed: removed by the API"})
+		want(t, "health", a.Health(), pool.Up)
+	})
+}
+
+const suspectGap = 100 * time.Millisecond
+
+func TestStopReallyStops(t *testing.T) {
+	monitored(t, pool.InitUp, patient, []string{"a", "b", "c"}, func(f *fixture) {
+		f.script("b", func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(50 * time.Millisecond) // it must return soon, and does
+			return ctx.Err()
+		})
+		time.Sleep(500 * time.Millisecond)
+		f.story()
+		f.stop()
+		asked := time.Now()
+		<-f.done
+		want(t, "time to stop", time.Since(asked), 50*time.Millisecond)
+		n := len(f.when("a")) + len(f.when("b")) + len(f.when("c"))
+		f.Suspect(f.backend("a"))
+		f.Sync()
+		time.Sleep(time.Hour)
+		want(t, "probes after the stop", len(f.when("a"))+len(f.when("b"))+len(f.when("c"))-n, 0)
+		want(t, "events", f.story(), []string(nil))
+	})
+}
+
+func TestUseChangesProbeAndPolicy(t *testing.T) {
+	slow := policy
+	slow.Interval = 24 * time.Hour
+	monitored(t, pool.InitUp, slow, []string{"a"}, func(f *fixture) {
+		time.Sleep(72 * time.Hour)
+		f.story()
+		fast := policy
+		fast.Interval = time.Second
+		f.Use(func(context.Context, string) error { return errProbe }, fast)
+		time.Sleep(4 * time.Second)
+		want(t, "events", f.story(), []string{"a down: 3 probes in a row failed, the last: connection refused"})
+	})
+}
+
+// A new policy that moves no deadline moves nothing.
+func TestUseKeepsTheSchedule(t *testing.T) {
+	monitored(t, pool.InitUp, policy, []string{"a"}, func(f *fixture) {
+		time.Sleep(time.Minute)
+		for range 100 {
+			f.Use(f.probe, policy)
+			time.Sleep(time.Second)
+		}
+		at := f.when("a")
+		for i := 2; i < len(at); i++ {
+			if gap := at[i] - at[i-1]; gap < 9*time.Second || gap > 11*time.Second {
+				t.Errorf("gap: got %v, want 10s +- 10%%", gap)
+			}
+		}
+	})
+}
+
+func TestObserveHearsEveryResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pool.New("p", config(t, pool.InitUp, []string{"a"}), pool.Hooks{})
+		defer p.Close()
+		var heard []string
+		m := health.NewMonitor(p, func(context.Context, string) error { return errProbe }, policy,
+			func(b *pool.Backend, err error) { heard = append(heard, fmt.Sprint(b.ID(), " ", err)) })
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		one := policy
+		one.DownInterval = time.Hour
+		m.Use(func(context.Context, string) error { return errProbe }, one)
+		m.Run(ctx)
+		want(t, "heard", heard, []string{"a connection refused"})
+	})
+}
