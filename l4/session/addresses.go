@@ -22,9 +22,13 @@ func (a *Addresses) Next(now time.Time) (address string, deadline time.Time, ok 
 	if len(a.list) == 0 {
 		return "", time.Time{}, false
 	}
-	share := a.deadline.Sub(now) / time.Duration(len(a.list))
+	left := a.deadline.Sub(now)
+	deadline = a.deadline // over already, if none is left
+	if left > 0 {
+		deadline = now.Add(left / time.Duration(len(a.list)))
+	}
 	address, a.list = a.list[0], a.list[1:]
-	return address, now.Add(share), true
+	return address, deadline, true
 }
 
 // Failed notes that the last address failed, and returns false if the others

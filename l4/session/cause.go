@@ -20,8 +20,9 @@ const (
 	Shutdown         Cause = "shutdown"           // the process ended it
 )
 
-// Refused reports whether the client got no backend at all. Such a client gets
-// RST, so that it does not take the silence for an answer.
+// Refused reports whether the cause is that the client got no backend. Such a
+// client gets RST, so that it does not take the silence for an answer. An order
+// can also come before a backend was reached; its cause says the order.
 func (c Cause) Refused() bool {
 	switch c {
 	case ConnectFailed, NoBackend, BackendLimit, LocalFault, ClientLeft:
@@ -33,11 +34,11 @@ func (c Cause) Refused() bool {
 // Normal reports whether both sides ended the session by themselves.
 func (c Cause) Normal() bool { return c == ClientClosed || c == BackendClosed }
 
-// code returns the two letters that HAProxy would log: who ended the session,
+// Code returns the two letters that HAProxy would log: who ended the session,
 // and in which phase (its configuration manual, section 8.5). timedOut says
 // that the last dial ran out of time, toBackend that the last byte went to the
 // backend.
-func (c Cause) code(timedOut, toBackend bool) string {
+func (c Cause) Code(timedOut, toBackend bool) string {
 	switch c {
 	case ClientClosed, BackendClosed:
 		return "--"

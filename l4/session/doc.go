@@ -17,5 +17,8 @@
 //
 //   - A session has one owner at a time and is not safe for concurrent use.
 //   - The first cause that is set stays.
+//   - An event that makes no sense now changes nothing.
+//   - Whatever waits has a deadline, if there is a limit for it: the steps of the
+//     search carry theirs, Deadline tells that of the relay.
 //   - Close releases the lease and yields exactly one record.
 package session

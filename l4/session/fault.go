@@ -10,13 +10,14 @@ import (
 
 // Fault is one failed dial as a balancer sees it.
 type Fault struct {
-	Word  string // refused, timeout, reset, unreachable, resolve or local
+	Word  string // refused, timeout, reset, unreachable, resolve, local or canceled
 	Blame Blame
 }
 
 // Blame is who a failed dial is held against.
 type Blame int
 
+// Whom a dial may be held against, and what to do next.
 const (
 	OnBackend Blame = iota // counts against the backend; try another
 	OnNobody               // says nothing about the backend; try another
@@ -47,11 +48,14 @@ var faultOf = map[syscall.Errno]Fault{
 	syscall.EPERM:         {"local", OnUs},
 }
 
+// unresolved is the fault of a name without an address.
+var unresolved = Fault{"resolve", OnNobody}
+
 // FaultOf classes the error of a dial.
 func FaultOf(err error) Fault {
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		return Fault{"resolve", OnNobody}
+		return unresolved
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		return Fault{"timeout", OnBackend}
@@ -61,6 +65,9 @@ func FaultOf(err error) Fault {
 		if f, ok := faultOf[errno]; ok {
 			return f
 		}
+	}
+	if errors.Is(err, context.Canceled) {
+		return Fault{"canceled", OnNobody}
 	}
 	var timeout interface{ Timeout() bool }
 	if errors.As(err, &timeout) && timeout.Timeout() {

@@ -12,7 +12,8 @@ type Attempt struct {
 	Took    time.Duration // until the dial was over
 }
 
-// Record is what a finished session leaves behind: plain values.
+// Record is what a finished session leaves behind: plain values. It must not be
+// changed: Attempts may be memory of the session.
 type Record struct {
 	Started        time.Time
 	Session        string // unique across restarts
@@ -21,16 +22,16 @@ type Record struct {
 	Client         netip.AddrPort // unmapped; zero for a unix socket
 	Pool           string
 	Backend        string // id of the backend that was reached, else the last one tried; empty if none
-	Address        string // dialed: a literal address or a path
-	Source         string // our address towards the backend
+	Address        string // of Backend, the last one dialed: a literal address or a path; empty if none was
+	Source         string // our address towards the backend; empty if none was reached
 	Attempts       []Attempt
 	ToBackend      int64 // payload bytes
 	ToClient       int64
-	Dial           time.Duration // from the first pick to the end of the last dial
+	Dial           time.Duration // from the first pick to the end of the last look-up or dial
 	Total          time.Duration
 	Last           time.Duration // since the last progress, at the end
 	FrontendActive int64         // sessions of the frontend at the end, this one included
-	BackendActive  int64         // sessions of the backend at the end, this one included
+	BackendActive  int64         // sessions of the backend at the end, this one included; 0 if none was reached
 	Code           string        // HAProxy's two letters
 	Cause          Cause
 }

@@ -26,9 +26,10 @@ type Route struct {
 	avoid    []*pool.Backend
 	attempts []Attempt
 	first    time.Time     // of the first pick
-	started  time.Time     // of the dial under way
-	timeout  time.Duration // of the dial under way
-	last     Fault         // of the last dial
+	eligible int           // backends there were at the first pick
+	started  time.Time     // of the attempt under way
+	timeout  time.Duration // of its dials
+	last     Fault         // of the last attempt that failed
 	one      [1]Attempt    // holds attempts while there is one
 }
 
@@ -45,11 +46,11 @@ func (r *Route) Start(p *pool.Pool, set *Settings, client netip.Addr) {
 	r.attempts = r.one[:0]
 }
 
-// Next picks a backend that was not tried yet and reserves it. A cause other
-// than "" means that there is none: the route is over.
+// Next picks a backend that was not tried yet and reserves it; Dialed or Cancel
+// must follow. A cause other than "" means that there is none: the route is over.
 func (r *Route) Next(now time.Time) (Try, Cause) {
 	if r.first.IsZero() {
-		r.first = now
+		r.first, r.eligible = now, r.pool.Eligible()
 	}
 	left := r.first.Add(r.set.DialBudget).Sub(now)
 	if len(r.attempts) >= r.set.Attempts || left <= 0 {
@@ -76,11 +77,15 @@ func (r *Route) none(err error) Cause {
 }
 
 // candidates returns how many backends the rest of the budget is for, the one
-// just picked included.
+// just picked included. It counts those of the first pick: the pool may have
+// taken out the ones that failed since, so what is eligible now says too little.
 func (r *Route) candidates() int {
-	tried := len(r.attempts)
-	return max(1, min(r.set.Attempts-tried, r.pool.Eligible()-len(r.avoid)))
+	return max(1, min(r.set.Attempts, r.eligible)-len(r.attempts))
 }
+
+// resolved says that the dials start only now: a backend is not to blame for
+// the time that its name took.
+func (r *Route) resolved(now time.Time) { r.timeout -= now.Sub(r.started) }
 
 // Dialed says how the dial of the last Try ended, and answers whether to call
 // Next again. If not, either err was nil and the lease is connected, or the
@@ -91,7 +96,11 @@ func (r *Route) Dialed(now time.Time, err error) (again bool, c Cause) {
 		r.lease.Connected()
 		return false, ""
 	}
-	f := FaultOf(err)
+	return r.failed(now, FaultOf(err), err)
+}
+
+// failed ends the attempt under way with a fault.
+func (r *Route) failed(now time.Time, f Fault, err error) (again bool, c Cause) {
 	r.last = f
 	r.note(now, f.Word)
 	r.avoid = append(r.avoid, r.lease.Backend())
@@ -105,13 +114,13 @@ func (r *Route) Dialed(now time.Time, err error) (again bool, c Cause) {
 	return true, ""
 }
 
-// cut reports whether the budget, not the backend, ended the dial.
+// cut reports whether the budget or a look-up, not the backend, ended the dial.
 func (r *Route) cut(f Fault) bool {
 	return f.Word == "timeout" && float64(r.timeout) < cutShort*float64(r.set.ConnectTimeout)
 }
 
 // Cancel gives up the dial under way, because the client left or an order came.
-// It counts against nobody.
+// It counts against nobody. Without a dial it does nothing.
 func (r *Route) Cancel(now time.Time) {
 	if r.lease.Backend() == nil {
 		return

@@ -3,7 +3,6 @@ package session
 import (
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"sluice/pool"
@@ -23,23 +22,29 @@ type Origin struct {
 
 // Session is one client connection, as told by its engine. It is not safe for
 // concurrent use. It must not be copied after Start.
+//
+// Events in an order that makes no sense change nothing: an answer that was not
+// asked for gets the last step again, the rest gets None.
 type Session struct {
 	origin  Origin
-	route   Route
 	started time.Time
-	dialed  time.Time // end of the last dial
 
-	addresses Addresses // of the backend being dialed
-	address   string    // the one being dialed, then the one in use
-	name      string    // what address was looked up from; empty if it was literal
+	// The search for a backend.
+	route     Route
+	step      Step      // the last answer; Do is 0 before Next
 	deadline  time.Time // of the attempt
-	source    string
-	backend   *pool.Backend // set once connected
-	timedOut  bool          // the last dial ran out of time
+	addresses Addresses // of the backend being dialed
+	literal   [1]string // holds the list of addresses if it needs no look-up
+	address   string    // the last one dialed in the attempt
+	dialed    time.Time // when the last look-up or dial ended
 
-	ended    [2]bool  // by side: its end of stream was read
+	// The relay.
+	backend  *pool.Backend // from Relay to Close
+	source   string
 	moved    [2]int64 // payload bytes, by the side they came from
 	lastFrom Side     // where the last byte came from
+	ended    [2]bool  // by side: its end of stream was read
+	broken   [2]bool  // by side: it takes nothing any more, and its end is still to be read
 	first    Side     // who ended first; valid once one side ended
 
 	progress time.Time // the last progress either way
@@ -54,118 +59,8 @@ type Session struct {
 // Start begins the session. It must be called once, before anything else.
 func (s *Session) Start(now time.Time, o Origin) {
 	s.origin = o
-	s.started, s.progress, s.dialed = now, now, now
+	s.started, s.progress = now, now
 	s.route.Start(o.Pool, o.Settings, o.Client.Addr())
-}
-
-// Next picks the first or the next backend.
-func (s *Session) Next(now time.Time) Step {
-	if s.cause != "" {
-		return Step{Do: End}
-	}
-	try, cause := s.route.Next(now)
-	if cause != "" {
-		s.timedOut = s.route.TimedOut()
-		return s.refuse(cause)
-	}
-	s.deadline = try.Deadline
-	address := try.Backend.Address()
-	if Literal(address) {
-		s.name = ""
-		return s.dialAny(now, []string{address})
-	}
-	s.name = address
-	return Step{Do: Lookup, Address: address, Deadline: s.deadline}
-}
-
-// Literal reports whether a backend's address needs no look-up: it is
-// "ip:port" or "unix:/path".
-func Literal(address string) bool {
-	if strings.HasPrefix(address, "unix:") {
-		return true
-	}
-	_, err := netip.ParseAddrPort(address)
-	return err == nil
-}
-
-// Resolved answers a Lookup with the addresses of the name, best first, each
-// "ip:port", or with the resolver's error.
-func (s *Session) Resolved(now time.Time, addresses []string, err error) Step {
-	if s.cause != "" {
-		return Step{Do: End}
-	}
-	if err != nil {
-		return s.attemptFailed(now, err)
-	}
-	return s.dialAny(now, addresses)
-}
-
-func (s *Session) dialAny(now time.Time, addresses []string) Step {
-	s.addresses = NewAddresses(addresses, s.deadline)
-	return s.dialNext(now)
-}
-
-func (s *Session) dialNext(now time.Time) Step {
-	address, deadline, ok := s.addresses.Next(now)
-	if !ok {
-		return s.attemptFailed(now, s.addresses.Err())
-	}
-	s.address = address
-	return Step{Dial, address, s.name, deadline}
-}
-
-// Dialed answers a Dial. source is our own address of the new connection.
-func (s *Session) Dialed(now time.Time, source string, err error) Step {
-	if s.cause != "" {
-		return Step{Do: End}
-	}
-	s.dialed = now
-	if err != nil {
-		if s.addresses.Failed(err) {
-			return s.dialNext(now)
-		}
-		return s.attemptFailed(now, s.addresses.Err())
-	}
-	s.route.Dialed(now, nil)
-	s.backend = s.route.Lease().Backend()
-	s.source, s.progress = source, now
-	return Step{Do: Relay}
-}
-
-// attemptFailed ends one attempt: the next backend, or the end.
-func (s *Session) attemptFailed(now time.Time, err error) Step {
-	s.dialed = now
-	again, cause := s.route.Dialed(now, err)
-	if again {
-		return s.Next(now)
-	}
-	return s.refuse(cause)
-}
-
-func (s *Session) refuse(c Cause) Step {
-	s.setCause(c)
-	return Step{Do: End}
-}
-
-// setCause sets the cause unless there is one.
-func (s *Session) setCause(c Cause) {
-	if s.cause == "" {
-		s.cause = c
-	}
-}
-
-// Gone says that the client reset its connection while a backend was looked
-// for. The engine cancels its dial and closes. Once a backend was reached it
-// means nothing: reading will tell.
-func (s *Session) Gone(now time.Time) { s.cancel(now, ClientLeft) }
-
-func (s *Session) cancel(now time.Time, c Cause) {
-	if s.backend != nil || s.cause != "" {
-		return
-	}
-	s.setCause(c)
-	s.dialed = now
-	s.route.Cancel(now)
 }
 
 // Asked is an order from outside to end the session. While it looks for a
@@ -182,45 +77,39 @@ func (s *Session) Asked(now time.Time, c Cause) Verb {
 	return s.end(now, Linger)
 }
 
-// Moved says that n payload bytes from side were delivered to the other side's
-// socket. n may be 0: then something is about to be read.
-func (s *Session) Moved(now time.Time, from Side, n int64) {
-	s.progress, s.looked = now, time.Time{}
-	if n == 0 {
-		return
-	}
-	s.lastFrom = from
-	s.moved[from] += n
-	if from == Client {
-		s.backend.Moved(n, 0)
-	} else {
-		s.backend.Moved(0, n)
+// setCause sets the cause unless there is one.
+func (s *Session) setCause(c Cause) {
+	if s.cause == "" {
+		s.cause = c
 	}
 }
-
-// HalfClosed reports whether one side has ended and the other has not.
-func (s *Session) HalfClosed() bool { return s.ended[Client] != s.ended[Backend] }
 
 // Redials returns how many dials were made because an earlier one failed.
 func (s *Session) Redials() int { return s.route.Redials() }
 
 // ID returns the id of the session, unique across restarts.
 func (s *Session) ID() string {
-	return s.origin.Process + "-" + strconv.FormatUint(s.origin.Number, 10)
+	var buf [64]byte
+	id := append(buf[:0], s.origin.Process...)
+	id = append(id, '-')
+	return string(strconv.AppendUint(id, s.origin.Number, 10))
 }
 
 // Close ends the session for good: it releases the backend and returns the
 // record. The engine calls it once, when it no longer touches the sockets.
-// frontendActive counts this session as well.
+// frontendActive counts this session as well. A session that nothing ended was
+// given up by its engine: that is a local fault.
 func (s *Session) Close(now time.Time, frontendActive int64) Record {
+	s.cancel(now, LocalFault)
+	s.setCause(LocalFault)
 	r := Record{
 		Started: s.started, Session: s.ID(), Frontend: s.origin.Frontend,
 		Listen: s.origin.Listen, Client: s.origin.Client, Pool: s.origin.Pool.Name(),
 		Address: s.address, Source: s.source, Attempts: s.route.Attempts(),
 		ToBackend: s.moved[Client], ToClient: s.moved[Backend],
-		Dial: s.dialed.Sub(s.started), Total: now.Sub(s.started), Last: now.Sub(s.progress),
+		Dial: s.dialTime(), Total: now.Sub(s.started), Last: now.Sub(s.progress),
 		FrontendActive: frontendActive, Cause: s.cause,
-		Code: s.cause.code(s.timedOut, s.lastFrom == Client),
+		Code: s.cause.Code(s.route.TimedOut(), s.moved[s.lastFrom] > 0 && s.lastFrom == Client),
 	}
 	if n := len(r.Attempts); n > 0 {
 		r.Backend = r.Attempts[n-1].Backend
@@ -229,5 +118,14 @@ func (s *Session) Close(now time.Time, frontendActive int64) Record {
 		r.BackendActive = s.backend.Active()
 	}
 	s.route.Lease().Release()
+	s.backend, s.ending, s.step = nil, Cut, Step{Do: End}
 	return r
+}
+
+// dialTime returns how long the search took, 0 if nothing was tried.
+func (s *Session) dialTime() time.Duration {
+	if len(s.route.Attempts()) == 0 {
+		return 0
+	}
+	return s.dialed.Sub(s.route.first)
 }

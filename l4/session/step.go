@@ -5,6 +5,7 @@ import "time"
 // Side is one of the two ends of a session.
 type Side int
 
+// The two sides. They index what a session keeps for each.
 const (
 	Client Side = iota
 	Backend
@@ -16,14 +17,16 @@ func (s Side) Other() Side { return 1 - s }
 // Do is what an engine has to do for a session that has no backend yet.
 type Do int
 
+// What to do, and which call answers it.
 const (
-	Lookup Do = iota // find the addresses of Step.Address, then call Resolved
-	Dial             // connect to Step.Address, then call Dialed
-	Relay            // the connect succeeded: start the relay
-	End              // close the client with RST, then call Close
+	Lookup Do = iota + 1 // find the addresses of Step.Address, then call Resolved
+	Dial                 // connect to Step.Address, then call Dialed
+	Relay                // the connect succeeded: start the relay
+	End                  // close the client with RST, then call Close
 )
 
-// Step is the answer of a session that looks for its backend.
+// Step is the answer of a session that looks for its backend. Its zero value
+// says that Next was not called yet.
 type Step struct {
 	Do       Do
 	Address  string    // Lookup: "name:port". Dial: "ip:port" or "unix:/path"
@@ -34,12 +37,13 @@ type Step struct {
 // Verb is the answer of a session that relays.
 type Verb int
 
+// The verbs. After Finish none follows; after Linger and Abort only Cut.
 const (
 	None      Verb = iota // go on
 	HalfClose             // shut the write side of the other socket, behind its last byte
 	Finish                // both directions ended: close both sockets
 	Linger                // end politely: deliver what was read, shut both write sides, discard input to its end
-	Abort                 // stop reading from the living side, let what is queued go out, then RST to both
+	Abort                 // pass an end that was read on; stop reading from the living side, let what is queued go out, then RST to both
 	Cut                   // the time for Linger or Abort is over: RST to both at once
 )
 

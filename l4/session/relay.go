@@ -1,0 +1,90 @@
+package session
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+// Moved says that n payload bytes from side were delivered to the other side's
+// socket. n may be 0: then something is about to be read.
+func (s *Session) Moved(now time.Time, from Side, n int64) {
+	if s.backend == nil {
+		return
+	}
+	s.progressed(now)
+	if n <= 0 {
+		return
+	}
+	s.lastFrom = from
+	s.moved[from] += n
+	if from == Client {
+		s.backend.Moved(n, 0)
+	} else {
+		s.backend.Moved(0, n)
+	}
+}
+
+// HalfClosed reports whether one side has ended and the other has not.
+func (s *Session) HalfClosed() bool { return s.ended[Client] != s.ended[Backend] }
+
+// Ended says that a direction is over at one of its sockets: reading from side
+// met the end of the stream (err is nil) or failed, or writing to side failed.
+// The bytes before it were delivered.
+//
+//	at side                         answer           cause
+//	end of stream, the first        HalfClose
+//	end of stream, the second       Finish           who ended first
+//	failure, side not ended         Abort            side reset
+//	failure, side ended before      Linger or Abort  side closed
+//	EPIPE, side not ended           None: its end is still to be read
+//	end of stream after EPIPE       Linger or Abort  side closed
+//
+// A failure after an end of stream is a close, not a reset: the peer closed its
+// socket, and our own bytes provoked the RST. EPIPE says so before the end was
+// read: the kernel gives ECONNRESET to who writes where no end came first. If
+// it was the backend that closed, the client gets the time to take the answer
+// that a close would leave it (Linger); to a client that left nobody owes any.
+//
+// A socket's error is reported once, so an end of stream after another failure
+// means nothing: the first answer that ends the relay stays. The same end of
+// stream twice is one.
+func (s *Session) Ended(now time.Time, side Side, err error) Verb {
+	switch {
+	case s.ending != None || s.backend == nil:
+		return None
+	case s.ended[side] && err == nil:
+		return None
+	case s.ended[side], s.broken[side] && err == nil:
+		s.ended[side] = true
+		s.setCause(closedBy(side))
+		return s.end(now, [2]Verb{Client: Abort, Backend: Linger}[side])
+	case errors.Is(err, syscall.EPIPE):
+		s.broken[side] = true
+		s.progressed(now)
+		return None
+	case err != nil:
+		s.setCause([2]Cause{ClientReset, BackendReset}[side])
+		return s.end(now, Abort)
+	case s.ended[side.Other()]:
+		s.ended[side] = true
+		s.setCause(closedBy(s.first))
+		return s.end(now, Finish)
+	}
+	s.ended[side], s.first = true, side
+	s.progressed(now)
+	return HalfClose
+}
+
+func closedBy(side Side) Cause {
+	if side == Client {
+		return ClientClosed
+	}
+	return BackendClosed
+}
+
+// end stops the relay and starts the time that its ending may take.
+func (s *Session) end(now time.Time, v Verb) Verb {
+	s.ending, s.over = v, now.Add(LingerTime)
+	return v
+}
