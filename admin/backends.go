@@ -1,0 +1,209 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"sluice/pool"
+
+	"go.uber.org/zap"
+)
+
+// maxAdded bounds the backends that the API can add to one pool, so that a
+// client gone wild does not take the memory and the pick time of a pool. Chosen,
+// not measured: ten times the largest pool that was thought of.
+const maxAdded = 10_000
+
+// listed is a backend in the list of several pools.
+type listed struct {
+	Pool string `json:"pool"`
+	pool.BackendStatus
+}
+
+// listBackends lists the backends of one pool or of all.
+func (s *Server) listBackends(c *call) (int, any, error) {
+	pools := s.src.Pools()
+	if name := c.query("pool"); name != "" {
+		p, err := s.pool(name)
+		if err != nil {
+			return 0, nil, err
+		}
+		pools = []*pool.Pool{p}
+	}
+	list := struct {
+		Backends []listed `json:"backends"`
+	}{[]listed{}}
+	for _, p := range pools {
+		for _, b := range p.Status().Backends {
+			list.Backends = append(list.Backends, listed{p.Name(), b})
+		}
+	}
+	return http.StatusOK, list, nil
+}
+
+// query returns a parameter of the query.
+func (c *call) query(name string) string { return c.r.URL.Query().Get(name) }
+
+// addBackend adds one backend.
+func (s *Server) addBackend(c *call) (int, any, error) {
+	name, spec, err := c.spec()
+	if err != nil {
+		return 0, nil, err
+	}
+	p, err := s.pool(name)
+	if err != nil {
+		return 0, nil, err
+	}
+	s.orders.Lock()
+	defer s.orders.Unlock()
+	if added(p.Status()) >= s.most {
+		return 0, nil, refuse(http.StatusConflict, "pool %s has %d backends of the API already, the most it may have",
+			p.Name(), s.most)
+	}
+	if err := p.Add(spec); err != nil {
+		return 0, nil, err
+	}
+	s.changed(c, "backend added", zap.String("pool", p.Name()), zap.String("backend", spec.ID),
+		zap.String("address", spec.Address), zap.Int("weight", spec.Weight), zap.Int("max_sessions", spec.MaxSessions))
+	c.w.Header().Set("Location", "/backends/"+url.PathEscape(spec.ID)+"?pool="+url.QueryEscape(p.Name()))
+	return http.StatusCreated, backendOf(p, spec.ID), nil
+}
+
+// spec reads a new backend and the pool it is for.
+func (c *call) spec() (name string, spec pool.Spec, err error) {
+	var weight, most *int
+	name = c.query("pool")
+	err = c.object(fields{
+		"pool":         text(&name),
+		"id":           text(&spec.ID),
+		"address":      text(&spec.Address),
+		"weight":       whole(&weight, pool.MaxWeight),
+		"max_sessions": whole(&most, math.MaxInt32),
+	})
+	if err != nil {
+		return "", spec, err
+	}
+	if err := checkName(spec.ID); err != nil {
+		return "", spec, refuse(http.StatusBadRequest, `field "id" %v`, err)
+	}
+	if err := checkAddress(spec.Address); err != nil {
+		return "", spec, refuse(http.StatusBadRequest, `field "address" %v`, err)
+	}
+	spec.Weight = 1
+	if weight != nil {
+		spec.Weight = *weight
+	}
+	if most != nil {
+		spec.MaxSessions = *most
+	}
+	return name, spec, nil
+}
+
+// added counts the backends that the API added.
+func added(st pool.Status) (n int) {
+	for _, b := range st.Backends {
+		if b.Origin == "api" && b.Admin != "removing" {
+			n++
+		}
+	}
+	return n
+}
+
+// backendOf returns the backend of that id, one that is not draining out if there
+// are several; the zero value if there is none.
+func backendOf(p *pool.Pool, id string) (found listed) {
+	found.Pool = p.Name()
+	for _, b := range p.Status().Backends {
+		if b.ID == id && (found.ID == "" || b.Admin != "removing") {
+			found.BackendStatus = b
+		}
+	}
+	return found
+}
+
+// removeBackend takes one backend out.
+func (s *Server) removeBackend(c *call) (int, any, error) {
+	p, err := s.pool(c.query("pool"))
+	if err != nil {
+		return 0, nil, err
+	}
+	s.orders.Lock()
+	defer s.orders.Unlock()
+	was := backendOf(p, c.name)
+	if err := p.Remove(c.name); err != nil {
+		return 0, nil, err
+	}
+	s.proxy.lines.prune(s.src.Pools())
+	s.changed(c, "backend removed", zap.String("pool", p.Name()), zap.String("backend", c.name),
+		zap.String("address", was.Address), zap.Int64("active", was.Active))
+	return http.StatusNoContent, nil, nil
+}
+
+// patchBackend changes weight, limit or state of one backend.
+func (s *Server) patchBackend(c *call) (int, any, error) {
+	p, err := s.pool(c.query("pool"))
+	if err != nil {
+		return 0, nil, err
+	}
+	patch, err := c.patch()
+	if err != nil {
+		return 0, nil, err
+	}
+	s.orders.Lock()
+	defer s.orders.Unlock()
+	was := backendOf(p, c.name)
+	if err := p.Patch(c.name, patch); err != nil {
+		return 0, nil, err
+	}
+	is := backendOf(p, c.name)
+	s.changed(c, "backend changed", zap.String("pool", p.Name()), zap.String("backend", c.name),
+		zap.String("change", difference(was, is)))
+	return http.StatusOK, is, nil
+}
+
+// patch reads what to change.
+func (c *call) patch() (p pool.Patch, err error) {
+	err = c.object(fields{
+		"weight":       whole(&p.Weight, pool.MaxWeight),
+		"max_sessions": whole(&p.MaxSessions, math.MaxInt32),
+		"state":        state(&p.Admin),
+	})
+	if err == nil && p == (pool.Patch{}) {
+		err = refuse(http.StatusBadRequest, "nothing to change; send some of: max_sessions, state, weight")
+	}
+	return p, err
+}
+
+// state takes the word for what an operator wants of a backend.
+func state(to **pool.Admin) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		for _, a := range []pool.Admin{pool.Ready, pool.Drain, pool.Maint} {
+			if string(raw) == `"`+a.String()+`"` {
+				*to = &a
+				return nil
+			}
+		}
+		return fmt.Errorf(`must be "ready", "drain" or "maint"`)
+	}
+}
+
+// difference says in one line what an order changed.
+func difference(was, is listed) string {
+	var d []string
+	note := func(key string, a, b any) {
+		if a != b {
+			d = append(d, fmt.Sprintf("%s %v -> %v", key, a, b))
+		}
+	}
+	note("weight", was.Weight, is.Weight)
+	note("max_sessions", was.MaxSessions, is.MaxSessions)
+	note("state", was.Admin, is.Admin)
+	if len(d) == 0 {
+		return "none"
+	}
+	return strings.Join(d, ", ")
+}

@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxBody bounds the body of an API request. The longest sensible one, a
+// backend, has some 400 bytes. Chosen, not measured.
+const maxBody = 64 << 10
+
+// fields are the keys that an object may have, each with what takes its value.
+type fields map[string]func(json.RawMessage) error
+
+// names lists the keys for messages.
+func (f fields) names() string {
+	return strings.Join(slices.Sorted(maps.Keys(f)), ", ")
+}
+
+// object reads the body, which must be exactly one JSON object with the keys of
+// f, each at most once.
+func (c *call) object(f fields) error {
+	text, err := c.body()
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return refuse(http.StatusBadRequest, "the body is empty; send a JSON object with some of: %s", f.names())
+	}
+	var whole json.RawMessage
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return refuse(http.StatusBadRequest, "the body is not one JSON object: %v", err)
+	}
+	return f.take(json.NewDecoder(bytes.NewReader(text)))
+}
+
+func (c *call) body() ([]byte, error) {
+	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	var large *http.MaxBytesError
+	switch {
+	case err == nil:
+		return text, nil
+	case errors.As(err, &large):
+		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxBody)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refuse(http.StatusRequestTimeout, "the body did not arrive within %v", bodyTimeout)
+	}
+	return nil, refuse(http.StatusBadRequest, "the body broke off: %v", err)
+}
+
+// take walks the keys of an object that is known to be valid JSON.
+func (f fields) take(d *json.Decoder) error {
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return refuse(http.StatusBadRequest, "the body must be a JSON object with some of: %s", f.names())
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return refuse(http.StatusBadRequest, "the body is not one JSON object: %v", err)
+		}
+		key, _ := token.(string)
+		set, known := f[key]
+		if !known {
+			return refuse(http.StatusBadRequest, "unknown field %q; known are: %s", key, f.names())
+		}
+		if seen[key] {
+			return refuse(http.StatusBadRequest, "field %q is given twice", key)
+		}
+		seen[key] = true
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return refuse(http.StatusBadRequest, "field %q: %v", key, err)
+		}
+		if err := set(value); err != nil {
+			return refuse(http.StatusBadRequest, "field %q %v", key, err)
+		}
+	}
+	return nil
+}
+
+// text takes a string.
+func text(to *string) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		if len(raw) == 0 || raw[0] != '"' {
+			return errors.New("must be a string")
+		}
+		return json.Unmarshal(raw, to)
+	}
+}
+
+// whole takes a whole number from 0 to largest.
+func whole(to **int, largest int) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		n, err := strconv.Atoi(string(raw))
+		if err != nil || n < 0 || n > largest {
+			return errors.New("must be a whole number from 0 to " + strconv.Itoa(largest))
+		}
+		*to = &n
+		return nil
+	}
+}

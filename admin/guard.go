@@ -1,0 +1,150 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// guard decides who may do what. Its rules, beside tokens, are about browsers:
+// any page may make a browser send requests here, and a name that an attacker
+// controls may lead to this address. Immutable.
+type guard struct {
+	hosts   map[string]bool
+	secrets []secret
+	open    bool
+}
+
+// secret is a token's hash. Comparing hashes lets neither the content nor the
+// length leak through the time it takes.
+type secret struct {
+	sum     [sha256.Size]byte
+	operate bool
+}
+
+// role is what a request's token allows.
+type role int
+
+const (
+	nobody role = iota // no token, or an unknown one
+	reader
+	operator
+)
+
+func newGuard(set Settings) guard {
+	g := guard{hosts: map[string]bool{}, open: set.Open}
+	for _, h := range set.Hosts {
+		g.hosts[hostname(h)] = true
+	}
+	for _, t := range set.Tokens {
+		g.secrets = append(g.secrets, secret{sha256.Sum256([]byte(t.Secret)), t.Operate})
+	}
+	return g
+}
+
+// admit returns the role of a request, or why it may not go on.
+//
+//   - The probes are for anybody.
+//   - A change must come from no foreign page and name this host, and needs an
+//     operator if there are tokens.
+//   - Reading, and /proxy whatever the method, needs a reader if the listener is
+//     open. Without a token it must name this host: the token shows that no
+//     rebound name led a browser here.
+//   - A foreign page may not send through /proxy what it may not send to the
+//     API, nor open a WebSocket through it.
+func (g *guard) admit(r *http.Request, k kind) (role, error) {
+	if k == probing {
+		return nobody, nil
+	}
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if (!reads || wantsUpgrade(r)) && g.foreign(r) {
+		return nobody, refuse(http.StatusForbidden, "the request comes from a page of another site")
+	}
+	who := g.role(r)
+	change := k == steering && !reads
+	if (who == nobody || change) && !g.here(r.Host) {
+		return who, refuse(http.StatusForbidden,
+			"host %q is neither an address, localhost nor in the hosts of [admin]", r.Host)
+	}
+	return who, g.allow(who, change)
+}
+
+func (g *guard) allow(who role, change bool) error {
+	switch {
+	case who == nobody && (g.open || change && len(g.secrets) > 0):
+		return refuse(http.StatusUnauthorized, "a token is needed: Authorization: Bearer TOKEN")
+	case who == reader && change:
+		return refuse(http.StatusForbidden, "the token may read only; a change needs an operate token")
+	}
+	return nil
+}
+
+// role looks the request's token up. It compares with all of them, whatever it
+// finds.
+func (g *guard) role(r *http.Request) role {
+	values := r.Header["Authorization"]
+	if len(values) != 1 {
+		return nobody
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return nobody
+	}
+	sum := sha256.Sum256([]byte(strings.Trim(token, " ")))
+	who := nobody
+	for _, s := range g.secrets {
+		if subtle.ConstantTimeCompare(sum[:], s.sum[:]) == 1 {
+			who = max(who, s.role())
+		}
+	}
+	return who
+}
+
+func (s secret) role() role {
+	if s.operate {
+		return operator
+	}
+	return reader
+}
+
+// foreign reports whether a browser says that a page of another site sent r.
+func (g *guard) foreign(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+	default:
+		return true
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return true // "null" among others
+	}
+	return !strings.EqualFold(u.Host, r.Host) && !g.hosts[hostname(u.Host)]
+}
+
+// here reports whether host is a name of this listener that nobody else can
+// point at it. HTTP/1.0 needs none, but no browser leaves it out.
+func (g *guard) here(host string) bool {
+	name := hostname(host)
+	if name == "" || name == "localhost" || g.hosts[name] {
+		return true
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil
+}
+
+// hostname takes the port and the brackets off a host.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}

@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"strings"
+	"testing"
+)
+
+const (
+	readToken    = "Authorization: Bearer look-only"
+	operateToken = "Authorization: Bearer steer"
+	wrongToken   = "Authorization: Bearer steer-"
+)
+
+var tokens = []Token{{"look-only", false}, {"steer", true}}
+
+func TestWhoMayDoWhat(t *testing.T) {
+	closed := Settings{Proxy: proxying.Proxy, Hosts: []string{"Sluice.Example"}}
+	locked := closed
+	locked.Tokens = tokens
+	open := locked
+	open.Open = true
+	bare := closed
+	bare.Open = true
+	for _, c := range []struct {
+		name    string
+		set     Settings
+		request string
+		headers string // separated by |
+		status  int
+	}{
+		{"a change is for anybody here", closed, "POST /reload", "", 200},
+		{"a foreign page reads nothing it could not", closed, "GET /status", "Origin: http://evil.example", 200},
+		{"a foreign form is refused", closed, "POST /reload", "Origin: http://evil.example", 403},
+		{"another port is foreign", closed, "POST /reload", "Origin: http://localhost:3000|Host: localhost:8404", 403},
+		{"no origin to tell is foreign", closed, "POST /reload", "Origin: null", 403},
+		{"a cross-site fetch is refused", closed, "POST /reload", "Sec-Fetch-Site: cross-site", 403},
+		{"a same-site fetch is refused", closed, "DELETE /backends/none", "Sec-Fetch-Site: same-site", 403},
+		{"our own page may", closed, "POST /reload", "Sec-Fetch-Site: same-origin|Origin: http://localhost:8404|Host: localhost:8404", 200},
+		{"our own page may by a name of ours", closed, "POST /reload", "Origin: https://sluice.example|Host: 127.0.0.1:8404", 200},
+		{"a preflight is refused", closed, "OPTIONS /reload", "Origin: http://evil.example|Access-Control-Request-Method: POST", 403},
+		{"a rebound name may not change", closed, "POST /reload", "Host: evil.example:8404", 403},
+		{"a rebound name may not read", closed, "GET /status", "Host: evil.example:8404", 403},
+		{"a rebound name may not use /proxy", closed, "GET /proxy/", "Host: evil.example:8404", 403},
+		{"a rebound name is no matter for a probe", closed, "GET /healthz", "Host: evil.example", 200},
+		{"nor for readiness", closed, "GET /readyz", "Host: evil.example", 200},
+		{"localhost", closed, "GET /status", "Host: LocalHost", 200},
+		{"a literal", closed, "GET /status", "Host: [::1]:8404", 200},
+		{"a bare literal", closed, "GET /status", "Host: [::1]", 200},
+		{"a configured name", closed, "POST /reload", "Host: sluice.example.:8404", 200},
+		{"a longer name", closed, "GET /status", "Host: x.sluice.example", 403},
+		{"an address in a name", closed, "GET /status", "Host: 127.0.0.1.evil.example", 403},
+
+		{"locked: reading is free", locked, "GET /status", "", 200},
+		{"locked: /proxy is free", locked, "POST /proxy/", "", 200},
+		{"locked: a change needs a token", locked, "POST /reload", "", 401},
+		{"locked: the right one", locked, "POST /reload", operateToken, 200},
+		{"locked: in any case", locked, "POST /reload", strings.Replace(operateToken, "Bearer", "bearer", 1), 200},
+		{"locked: one for reading", locked, "POST /reload", readToken, 403},
+		{"locked: a wrong one", locked, "POST /reload", wrongToken, 401},
+		{"locked: none at all", locked, "POST /reload", "Authorization: Bearer ", 401},
+		{"locked: another scheme", locked, "POST /reload", "Authorization: Basic steer", 401},
+		{"locked: two", locked, "POST /reload", operateToken + "|" + operateToken, 401},
+		{"locked: a token does not help a foreign page", locked, "POST /reload", operateToken + "|Origin: http://evil.example", 403},
+		{"locked: nor a change under a foreign name", locked, "POST /reload", operateToken + "|Host: evil.example", 403},
+
+		{"open: probes are free", open, "GET /healthz", "", 200},
+		{"open: readiness too", open, "GET /readyz/to%20web", "", 200},
+		{"open: reading needs a token", open, "GET /status", "", 401},
+		{"open: so do paths that are not there", open, "GET /nothing", "", 401},
+		{"open: so does /proxy", open, "GET /proxy/", "", 401},
+		{"open: a reader reads", open, "GET /status", readToken, 200},
+		{"open: by whatever name", open, "GET /status", readToken + "|Host: sluice:8404", 200},
+		{"open: a reader uses /proxy with any method", open, "POST /proxy/", readToken, 200},
+		{"open: a reader changes nothing", open, "POST /reload", readToken, 403},
+		{"open: an operator does", open, "POST /reload", operateToken, 200},
+		{"open without tokens is shut", bare, "GET /status", "", 401},
+
+		{"a foreign page may not post through /proxy", closed, "POST /proxy/", "Origin: http://evil.example", 403},
+		{"nor open a WebSocket", closed, "GET /proxy/", "Origin: http://evil.example|Connection: Upgrade|Upgrade: websocket", 403},
+		{"our page may post through /proxy", closed, "POST /proxy/", "Origin: http://127.0.0.1|Host: 127.0.0.1", 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := start(t, c.set, newPool(t, "web", namedWeb(t, "a")))
+			method, path, _ := strings.Cut(c.request, " ")
+			var headers []string
+			if c.headers != "" {
+				headers = strings.Split(c.headers, "|")
+			}
+			p := r.do(method, path, "", headers...).want(t, c.status, "")
+			if got := p.Header.Get("WWW-Authenticate") != ""; got != (c.status == 401) {
+				t.Errorf("status %d has WWW-Authenticate %q", c.status, p.Header.Get("WWW-Authenticate"))
+			}
+			for _, e := range r.logs.All() {
+				if line := e.Message + string(mustJSON(e.ContextMap())); strings.Contains(line, "steer") || strings.Contains(line, "look-only") {
+					t.Errorf("a token was logged: %s", line)
+				}
+			}
+		})
+	}
+}
+
+func TestNewTokensHoldFromTheNextRequest(t *testing.T) {
+	r := start(t, Settings{}, newPool(t, "web"))
+	r.do("POST", "/reload", "").want(t, 200, "")
+	r.Use(Settings{Tokens: tokens})
+	r.do("POST", "/reload", "").want(t, 401, "a token is needed")
+	r.do("POST", "/reload", "", operateToken).want(t, 200, "")
+	r.Use(Settings{Tokens: []Token{{"new", true}}})
+	r.do("POST", "/reload", "", operateToken).want(t, 401, "")
+}

@@ -1,0 +1,120 @@
+package admin
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// kind is what a path is for, which decides who may use it.
+type kind int
+
+const (
+	probing  kind = iota // /healthz and /readyz: anybody
+	steering             // the API: reads, and changes
+	traffic              // /proxy
+)
+
+// call is one API request.
+type call struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	name string // from the path, unescaped
+}
+
+// handler answers an API request: with a body and its status, or with an error.
+type handler func(s *Server, c *call) (status int, body any, err error)
+
+// methods are what one path can do. GET answers HEAD as well.
+type methods map[string]handler
+
+// allow returns the Allow header.
+func (m methods) allow() string {
+	list := slices.Sorted(maps.Keys(m))
+	if m[http.MethodGet] != nil {
+		list = append(list, http.MethodHead)
+	}
+	return strings.Join(list, ", ")
+}
+
+func (m methods) of(method string) handler {
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	return m[method]
+}
+
+// target is what a path leads to.
+type target struct {
+	kind    kind
+	methods methods // nil for traffic
+	name    string  // of a backend, frontend or pool; empty: none is named
+	rest    string  // the path for the backend, escaped as the client sent it
+}
+
+var (
+	healthz  = methods{"GET": (*Server).healthz}
+	readyz   = methods{"GET": (*Server).readyz}
+	status   = methods{"GET": (*Server).status}
+	backends = methods{"GET": (*Server).listBackends, "POST": (*Server).addBackend}
+	backend  = methods{"DELETE": (*Server).removeBackend, "PATCH": (*Server).patchBackend}
+	onePool  = methods{"GET": (*Server).showPool, "PATCH": (*Server).patchPool}
+	reload   = methods{"POST": (*Server).reload}
+)
+
+// find looks a path up. It is given the path as the client escaped it, so that
+// an id or a pool's name may hold any character.
+func find(escaped string) (target, error) {
+	first, rest, deeper := strings.Cut(strings.TrimPrefix(escaped, "/"), "/")
+	switch {
+	case first == "healthz" && !deeper:
+		return target{kind: probing, methods: healthz}, nil
+	case first == "readyz" && !deeper:
+		return target{kind: probing, methods: readyz}, nil
+	case first == "readyz":
+		return named(target{kind: probing, methods: readyz}, rest)
+	case first == "status" && !deeper:
+		return target{kind: steering, methods: status}, nil
+	case first == "reload" && !deeper:
+		return target{kind: steering, methods: reload}, nil
+	case first == "backends" && !deeper:
+		return target{kind: steering, methods: backends}, nil
+	case first == "backends":
+		return named(target{kind: steering, methods: backend}, rest)
+	case first == "proxy":
+		return target{kind: traffic, rest: "/" + rest}, nil
+	case first == "pools" && deeper:
+		return findInPool(rest)
+	}
+	return nowhere()
+}
+
+// findInPool looks up what follows "/pools/".
+func findInPool(path string) (target, error) {
+	name, tail, deeper := strings.Cut(path, "/")
+	if !deeper {
+		return named(target{kind: steering, methods: onePool}, name)
+	}
+	first, rest, _ := strings.Cut(tail, "/")
+	if first != "proxy" {
+		return nowhere()
+	}
+	return named(target{kind: traffic, rest: "/" + rest}, name)
+}
+
+// named sets the name from its escaped form. Nothing lies deeper than the name
+// of a backend or frontend, so a slash in it need not be escaped.
+func named(t target, escaped string) (target, error) {
+	name, err := url.PathUnescape(escaped)
+	if err != nil || name == "" {
+		return nowhere()
+	}
+	t.name = name
+	return t, nil
+}
+
+func nowhere() (target, error) {
+	return target{kind: steering}, refuse(http.StatusNotFound, "no such path")
+}

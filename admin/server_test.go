@@ -1,0 +1,218 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestSlowHeadersShutNobodyOut is one test of real time: 5 s for the header.
+func TestSlowHeadersShutNobodyOut(t *testing.T) {
+	t.Parallel()
+	r := start(t, Settings{}, newPool(t, "web"))
+	began := time.Now()
+	var slow []net.Conn
+	for i := range 500 {
+		c := r.connect()
+		io.WriteString(c, get("/status")[:1+i%30])
+		slow = append(slow, c)
+	}
+	for range 20 {
+		asked := time.Now()
+		r.do("GET", "/status", "").want(t, 200, "")
+		if took := time.Since(asked); took > time.Second {
+			t.Errorf("the API took %v beside 500 slow connections", took)
+		}
+	}
+	for _, c := range slow {
+		c.SetReadDeadline(began.Add(15 * time.Second))
+		if _, err := io.Copy(io.Discard, c); err != nil {
+			t.Fatalf("a connection without a request was not closed: %v", err)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("closing the slow connections took %v; want at most 10 s", took)
+	}
+}
+
+func TestFullServerShowsOutWhoWaitsLongest(t *testing.T) {
+	r := start(t, Settings{}, newPool(t, "web"))
+	r.narrow(3)
+	var waiting []*net.TCPConn
+	for range 3 {
+		waiting = append(waiting, r.connect())
+		eventually(t, "the connection", func() bool { return r.inside() == len(waiting) })
+	}
+	c := r.connect()
+	io.WriteString(c, get("/healthz"))
+	wantStatus(t, c, 200)
+	if n, err := waiting[0].Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the oldest got %d bytes and %v; want EOF", n, err)
+	}
+	io.WriteString(waiting[1], get("/healthz"))
+	wantStatus(t, waiting[1], 200)
+}
+
+// narrow sets how many connections the door lets in.
+func (r *rig) narrow(max int) {
+	r.door.mu.Lock()
+	defer r.door.mu.Unlock()
+	r.door.max = max
+}
+
+func (r *rig) inside() int {
+	r.door.mu.Lock()
+	defer r.door.mu.Unlock()
+	return len(r.door.conns)
+}
+
+func TestFullServerOfBusyConnectionsRefusesNewcomers(t *testing.T) {
+	here, goOn := make(chan bool), make(chan bool)
+	r := start(t, proxying, newPool(t, "web", web(t, func(w http.ResponseWriter, _ *http.Request) {
+		here <- true
+		<-goOn
+	})))
+	r.narrow(1)
+	busy := r.connect()
+	io.WriteString(busy, get("/proxy/"))
+	await(t, "the request", here)
+	if n, err := r.connect().Read(make([]byte, 1)); err == nil {
+		t.Errorf("a newcomer got %d bytes; want to be closed", n)
+	}
+	close(goOn)
+	wantStatus(t, busy, 200)
+}
+
+func TestUpgradedConnectionGivesItsPlaceBack(t *testing.T) {
+	r := start(t, proxying, newPool(t, "web", echoSocket(t).Addr))
+	for range 3 {
+		c, in := r.upgrade()
+		c.CloseWrite()
+		io.Copy(io.Discard, in)
+	}
+	eventually(t, "every place", func() bool { return r.inside() == 0 })
+}
+
+func TestShutdownWaitsForWhatGoesThroughProxy(t *testing.T) {
+	here, goOn := make(chan bool), make(chan bool)
+	r := start(t, proxying, newPool(t, "web", web(t, func(w http.ResponseWriter, _ *http.Request) {
+		here <- true
+		<-goOn
+		io.WriteString(w, "whole")
+	})))
+	var both sync.WaitGroup
+	both.Go(func() { r.do("GET", "/proxy/", "").want(t, 200, "whole") })
+	await(t, "the request", here)
+	both.Go(r.shutdown)
+	eventually(t, "the refusal", func() bool {
+		return r.do("GET", "/proxy/", "").StatusCode == http.StatusServiceUnavailable
+	})
+	r.do("GET", "/status", "").want(t, 200, `"active":1`) // the API answers until the end
+	close(goOn)
+	both.Wait()
+}
+
+func TestShutdownWaitsForAWebSocketAndThenReturnsAtOnce(t *testing.T) {
+	r := start(t, proxying, newPool(t, "web", echoSocket(t).Addr))
+	c, in := r.upgrade()
+	done := make(chan error, 1)
+	go func() { done <- r.Shutdown(t.Context()) }()
+	eventually(t, "the refusal", func() bool {
+		return r.do("GET", "/proxy/", "").StatusCode == http.StatusServiceUnavailable
+	})
+	io.WriteString(c, "still here")
+	wantBytes(t, in, "still here")
+	select {
+	case err := <-done:
+		t.Fatalf("Shutdown returned %v with a WebSocket open", err)
+	default:
+	}
+	c.CloseWrite()
+	io.Copy(io.Discard, in)
+	if err := await(t, "the end of Shutdown", done); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
+func TestShutdownCutsWhatOutlastsItsTime(t *testing.T) {
+	here := make(chan bool, 2)
+	hanging := web(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/begun" {
+			io.WriteString(w, "begun")
+			http.NewResponseController(w).Flush()
+		}
+		here <- true
+		<-q.Context().Done()
+	})
+	r := start(t, proxying, newPool(t, "web", hanging), newPool(t, "ws", echoSocket(t).Addr))
+	c, in := r.upgradeAt("/pools/ws/proxy/")
+	io.WriteString(c, "x")
+	wantBytes(t, in, "x")
+	waits, begun := r.connect(), r.connect()
+	io.WriteString(waits, get("/pools/web/proxy/waits"))
+	io.WriteString(begun, get("/pools/web/proxy/begun"))
+	await(t, "one request", here)
+	await(t, "the other", here)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := r.Shutdown(ctx)
+	if err == nil || !strings.Contains(err.Error(), "cut 3 requests") {
+		t.Errorf("Shutdown returned %v; want that 3 requests were cut", err)
+	}
+	wantStatus(t, waits, 503)
+	if text, err := io.ReadAll(begun); err == nil && strings.HasSuffix(string(text), "0\r\n\r\n") {
+		t.Errorf("the cut response looks whole: %q", text)
+	}
+	io.Copy(io.Discard, in)
+	for range 3 {
+		if rec := r.record(); rec.Cause != "shutdown" || rec.Code != "KD" {
+			t.Errorf("got cause %s, code %s; want shutdown, KD", rec.Cause, rec.Code)
+		}
+	}
+}
+
+func TestServeAfterShutdownReturns(t *testing.T) {
+	r := start(t, Settings{}, newPool(t, "web"))
+	r.shutdown()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Serve(ln); err != nil {
+		t.Errorf("got %v; want nil", err)
+	}
+	if _, err := ln.Accept(); err == nil {
+		t.Error("the listener is still open")
+	}
+}
+
+func TestClosedListenerEndsServeAndAnotherGoesOn(t *testing.T) {
+	r := start(t, Settings{}, newPool(t, "web"))
+	ln, err := net.Listen("unix", t.TempDir()+"/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- r.Serve(ln) }()
+	eventually(t, "the address", func() bool { return r.listen() == "unix:"+ln.Addr().String() })
+	ln.Close()
+	if err := await(t, "the end of Serve", done); err != nil {
+		t.Errorf("Serve returned %v; want nil", err)
+	}
+	r.do("GET", "/healthz", "").want(t, 200, "")
+}
+
+func TestSlowBodyOfAChangeBlocksNoOtherChange(t *testing.T) {
+	r := start(t, Settings{}, newPool(t, "web"))
+	c := r.connect()
+	fmt.Fprint(c, "POST /backends HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60\r\n\r\n{")
+	r.do("POST", "/backends", `{"id":"n","address":"10.0.0.1:80"}`).want(t, 201, "")
+	c.CloseWrite()
+	wantStatus(t, c, 400)
+}

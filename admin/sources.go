@@ -1,0 +1,50 @@
+package admin
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"sluice/l4"
+	"sluice/pool"
+)
+
+// Sources are the funcs through which the admin side reads and steers. All are
+// required and safe for concurrent use.
+type Sources struct {
+	About     func() About
+	Frontends func() []l4.Status
+	Pools     func() []*pool.Pool // in the order of the file
+	// Strategy returns the strategy of that name with the ties that the file gives
+	// the pool. Its error says which names are known.
+	Strategy func(p *pool.Pool, name string) (pool.Strategy, error)
+	Reload   func(ctx context.Context) (Reloaded, error) // the error may be an Errors
+	Draining func() bool                                 // the process is shutting down
+	Bound    func() bool                                 // every listener is bound
+}
+
+// About is the head of GET /status.
+type About struct {
+	Generation int64     `json:"generation"`
+	Started    time.Time `json:"started"`
+	Engine     string    `json:"engine"`
+	Version    string    `json:"version"`
+}
+
+// Reloaded is what a reload did.
+type Reloaded struct {
+	Generation int64    `json:"generation"`
+	Changes    []string `json:"changes"` // empty if the content was identical
+}
+
+// Errors is several mistakes found at once, such as those of a file. An empty
+// one is still an error.
+type Errors []string
+
+// Error returns one mistake a line.
+func (e Errors) Error() string {
+	if len(e) == 0 {
+		return "unknown error"
+	}
+	return strings.Join(e, "\n")
+}

@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"sluice/l4"
+	"sluice/pool"
+)
+
+// overview is the answer of /status.
+type overview struct {
+	About
+	Draining  bool          `json:"draining"`
+	Frontends []l4.Status   `json:"frontends"`
+	Pools     []pool.Status `json:"pools"`
+}
+
+// status shows everything at this moment.
+func (s *Server) status(*call) (int, any, error) {
+	o := overview{
+		About:     s.src.About(),
+		Draining:  s.src.Draining(),
+		Frontends: s.frontends(),
+		Pools:     []pool.Status{},
+	}
+	for _, p := range s.src.Pools() {
+		o.Pools = append(o.Pools, statusOfPool(p))
+	}
+	return http.StatusOK, o, nil
+}
+
+// frontends returns the frontends, and /proxy as the last of them if it is on.
+func (s *Server) frontends() []l4.Status {
+	list := slices.Clone(s.src.Frontends())
+	if set := s.rules.Load().proxy; set.Enabled {
+		list = append(list, s.proxy.status(s.listen(), s.proxyPoolName(set)))
+	}
+	if list == nil {
+		list = []l4.Status{}
+	}
+	return list
+}
+
+// statusOfPool never has null for a list.
+func statusOfPool(p *pool.Pool) pool.Status {
+	st := p.Status()
+	if st.Backends == nil {
+		st.Backends = []pool.BackendStatus{}
+	}
+	return st
+}
+
+// pool returns the pool of that name; with an empty name the only one.
+func (s *Server) pool(name string) (*pool.Pool, error) {
+	pools := s.src.Pools()
+	if name == "" && len(pools) == 1 {
+		return pools[0], nil
+	}
+	var names []string
+	for _, p := range pools {
+		if name != "" && p.Name() == name {
+			return p, nil
+		}
+		names = append(names, p.Name())
+	}
+	if name != "" || len(names) == 0 {
+		return nil, refuse(http.StatusNotFound, "no pool %q", name)
+	}
+	return nil, refuse(http.StatusBadRequest, "name one of the pools: %s", strings.Join(names, ", "))
+}
