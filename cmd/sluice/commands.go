@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"sluice/cmd/internal/config"
+	"sluice/cmd/sluice/internal/demo"
+
+	"github.com/spf13/cobra"
+)
+
+// usageError is a mistake on the command line.
+type usageError struct{ error }
+
+// usage marks the error of check as a mistake on the command line.
+func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "sluice",
+		Short:         "A layer-4 load balancer for raw TCP services",
+		Args:          usage(knownCommand),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors: true, // run prints them
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SuggestionsMinimumDistance = 2
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(newRun(), newCheck(), newDemo(), newVersion())
+	for _, c := range root.Commands() {
+		c.Args = usage(cobra.NoArgs)
+	}
+	return root
+}
+
+// knownCommand is reached with an argument only if that is no command.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	near := cmd.SuggestionsFor(args[0])
+	if len(near) == 0 {
+		return fmt.Errorf("unknown command %q", args[0])
+	}
+	return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+}
+
+// configFlag adds -c.
+func configFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().StringP("config", "c", "config.toml", "configuration `file`")
+}
+
+func newRun() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Serve until SIGTERM or SIGINT; SIGHUP reads the configuration again",
+	}
+	path := configFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return serve(cmd.Context(), *path, cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+func newCheck() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Report every mistake in the configuration, with its line",
+	}
+	path := configFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := config.Load(*path)
+		if err != nil {
+			return err
+		}
+		for _, w := range c.Warnings {
+			cmd.PrintErrln("warning:", w)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is valid\n", *path)
+		return nil
+	}
+	return cmd
+}
+
+func newDemo() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show a balancer at work in front of three backends inside this process",
+	}
+	once := cmd.Flags().Bool("once", false, "exit after the show")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return runDemo(cmd.Context(), demo.Options{
+			Out:     cmd.OutOrStdout(),
+			Log:     cmd.ErrOrStderr(),
+			Version: version(),
+			Once:    *once,
+		})
+	}
+	return cmd
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), fullVersion())
+			return err
+		},
+	}
+}

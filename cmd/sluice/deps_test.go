@@ -1,0 +1,449 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const module = "sluice"
+
+// layer is what the packages at and below a directory may import, beside the
+// standard library. The entry of the longest matching directory holds.
+type layer struct {
+	own    []string // packages of this module; "/..." takes in those below
+	others []string // packages of other modules, those below taken in
+	http   bool     // net/http
+	reason string
+}
+
+var layers = map[string]layer{
+	"pool": {
+		reason: "the pool decides where and knows nobody: it reports through funcs it is given",
+	},
+	"pool/balance": {
+		own:    []string{"pool"},
+		reason: "a strategy sees backends and nothing else",
+	},
+	"pool/health": {
+		own:    []string{"pool"},
+		reason: "health is a verdict about a backend; a probe that needs a library is passed in as a func",
+	},
+	"l4": {
+		own:    []string{"l4/...", "pool"},
+		others: []string{"golang.org/x/sys"},
+		reason: "the data plane moves bytes: no HTTP, no TOML, no logger",
+	},
+	"admin": {
+		own:    []string{"admin/...", "l4/...", "pool/..."},
+		others: []string{"go.uber.org/zap", "github.com/prometheus/client_golang"},
+		http:   true,
+		reason: "admin shows and steers what it is given, and knows no file",
+	},
+	"cmd/internal/config": {
+		own:    []string{"admin/...", "l4/...", "pool/..."},
+		others: []string{"github.com/BurntSushi/toml", "github.com/hashicorp/go-multierror"},
+		reason: "TOML stops here: a Config is what leaves, or every mistake",
+	},
+	"cmd": {
+		own: []string{"cmd/...", "admin/...", "l4/...", "pool/..."},
+		others: []string{
+			"go.uber.org/zap", "github.com/spf13/cobra", "github.com/prometheus/client_golang",
+			"github.com/fsnotify/fsnotify", "github.com/coreos/go-systemd",
+		},
+		http:   true,
+		reason: "the binary wires all the others",
+	},
+}
+
+// only names packages that few may import, whatever their layer allows.
+var only = map[string]struct {
+	by     []string
+	reason string
+}{
+	"sluice/l4/l4test": {reason: "it is made for tests"},
+	"github.com/spf13/cobra": {
+		by:     []string{"cmd/sluice"},
+		reason: "commands are the binary's",
+	},
+}
+
+// forTests are libraries that only tests import.
+var forTests = []string{
+	"go.uber.org/goleak", "github.com/redis/go-redis", "github.com/jackc/pgx", "github.com/chromedp",
+}
+
+// order is which way imports point; a test may go along it from its own layer,
+// so that a pool is tested with a real strategy.
+var order = []string{"cmd", "admin", "l4", "pool"}
+
+// within says whether name is root or below it.
+func within(name, root string) bool {
+	return name == root || strings.HasPrefix(name, root+"/")
+}
+
+func withinAny(name string, roots []string) bool {
+	return slices.ContainsFunc(roots, func(root string) bool { return within(name, root) })
+}
+
+// allows says whether the layer may import the package in dir.
+func (l layer) allows(dir string) bool {
+	return slices.ContainsFunc(l.own, func(pattern string) bool {
+		root, below := strings.CutSuffix(pattern, "/...")
+		return dir == root || below && within(dir, root)
+	})
+}
+
+// layerOf returns the layer of the package in dir.
+func layerOf(dir string) (layer, bool) {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if l, ok := layers[dir]; ok {
+			return l, true
+		}
+	}
+	return layer{}, false
+}
+
+// source is one parsed Go file.
+type source struct {
+	name string // with slashes, from the root
+	file *ast.File
+	set  *token.FileSet
+}
+
+func (s source) dir() string { return path.Dir(s.name) }
+func (s source) test() bool  { return strings.HasSuffix(s.name, "_test.go") }
+func (s source) at(p token.Pos) string {
+	return fmt.Sprintf("%s:%d", s.name, s.set.Position(p).Line)
+}
+
+// sources parses every Go file, whatever its build tags.
+func sources(root fs.FS) ([]source, error) {
+	var all []source
+	err := files(root, func(name string, text []byte) error {
+		if path.Ext(name) != ".go" || strings.Contains(name, "testdata/") {
+			return nil
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, text, parser.ParseComments|parser.SkipObjectResolution)
+		all = append(all, source{name, file, set})
+		return err
+	})
+	return all, err
+}
+
+// files calls f with every file below root, except what git keeps for itself.
+func files(root fs.FS, f func(name string, text []byte) error) error {
+	return fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == ".git":
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		return f(name, text)
+	})
+}
+
+// checkImports holds the import table.
+func checkImports(all []source) (faults []string) {
+	for _, s := range all {
+		l, ok := layerOf(s.dir())
+		if !ok {
+			faults = append(faults, fmt.Sprintf("%s: no layer holds package %s", s.name, s.dir()))
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				continue // the parser has refused it
+			}
+			if why := forbidden(s, l, name); why != "" {
+				faults = append(faults, fmt.Sprintf("%s imports %s: %s", s.at(spec.Pos()), name, why))
+			}
+		}
+	}
+	return faults
+}
+
+// forbidden returns why a file of layer l must not import name, or "".
+func forbidden(s source, l layer, name string) string {
+	if rule, ok := only[name]; ok && !s.test() && !withinAny(s.dir(), rule.by) {
+		return rule.reason
+	}
+	top, _, _ := strings.Cut(name, "/")
+	switch own, ok := strings.CutPrefix(name, module+"/"); {
+	case ok && s.test():
+		from, _, _ := strings.Cut(s.dir(), "/")
+		to, _, _ := strings.Cut(own, "/")
+		if slices.Index(order, to) < slices.Index(order, from) {
+			return "imports point one way: " + strings.Join(order, " -> ")
+		}
+	case ok:
+		if !l.allows(own) {
+			return l.reason
+		}
+	case s.test() && (within(name, "net/http") || withinAny(name, forTests)):
+	case within(name, "net/http") && !l.http:
+		return l.reason
+	case strings.Contains(top, ".") && !withinAny(name, l.others):
+		return l.reason
+	}
+	return ""
+}
+
+// checkDocs wants a doc for every package and every exported name of one.
+func checkDocs(all []source) (faults []string) {
+	packages := map[string]bool{} // whether it has a doc
+	for _, s := range all {
+		if s.test() {
+			continue
+		}
+		packages[s.dir()] = packages[s.dir()] || s.file.Doc.Text() != ""
+		for _, d := range s.file.Decls {
+			for _, name := range undocumented(d) {
+				faults = append(faults, fmt.Sprintf("%s: %s has no doc", s.at(d.Pos()), name))
+			}
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(packages)) {
+		if !packages[dir] {
+			faults = append(faults, fmt.Sprintf("package %s has no doc", dir))
+		}
+	}
+	return faults
+}
+
+// undocumented returns the exported names that d declares without a doc. The
+// values of an enumeration may leave it to their type.
+func undocumented(d ast.Decl) (names []string) {
+	add := func(id *ast.Ident, docs ...*ast.CommentGroup) {
+		for _, doc := range docs {
+			if doc.Text() != "" {
+				return
+			}
+		}
+		if id.IsExported() {
+			names = append(names, id.Name)
+		}
+	}
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil || ast.IsExported(receiver(d)) {
+			add(d.Name, d.Doc)
+		}
+	case *ast.GenDecl:
+		if d.Tok == token.CONST && len(d.Specs) > 0 && d.Specs[0].(*ast.ValueSpec).Type != nil {
+			return nil
+		}
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				add(spec.Name, d.Doc, spec.Doc, spec.Comment)
+			case *ast.ValueSpec:
+				for _, id := range spec.Names {
+					add(id, d.Doc, spec.Doc, spec.Comment)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// receiver returns the name of the type that d is a method of.
+func receiver(d *ast.FuncDecl) string {
+	x := d.Recv.List[0].Type
+	for {
+		switch t := x.(type) {
+		case *ast.StarExpr:
+			x = t.X
+		case *ast.IndexExpr:
+			x = t.X
+		case *ast.IndexListExpr:
+			x = t.X
+		case *ast.Ident:
+			return t.Name
+		default:
+			return ""
+		}
+	}
+}
+
+// checkDescriptors refuses File() in the data plane: on a connection it
+// duplicates the descriptor and makes it blocking (golang/go#24455).
+func checkDescriptors(all []source) (faults []string) {
+	for _, s := range all {
+		if !within(s.dir(), "l4") {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 0 {
+				return true
+			}
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "File" {
+				faults = append(faults, s.at(call.Pos())+": use SyscallConn instead of File")
+			}
+			return true
+		})
+	}
+	return faults
+}
+
+// checkPaths refuses paths of the machine that something was written on.
+func checkPaths(root fs.FS) (faults []string) {
+	err := files(root, func(name string, text []byte) error {
+		for _, dir := range []string{"work", "farm"} {
+			if strings.Contains(string(text), "/"+dir+"/") {
+				faults = append(faults, fmt.Sprintf("%s names a path below /%s", name, dir))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		faults = append(faults, err.Error())
+	}
+	return faults
+}
+
+// checkTop holds what the root of the repository has: ls should read as a
+// sentence. Dot files, and what .gitignore says of the root, are free.
+func checkTop(root fs.FS) (faults []string) {
+	missing := map[string]bool{}
+	for _, name := range strings.Fields("LICENSE README.md admin cmd config.toml go.mod go.sum l4 pool scripts") {
+		missing[name] = true
+	}
+	ignored, err := fs.ReadFile(root, ".gitignore")
+	if err != nil {
+		faults = append(faults, err.Error())
+	}
+	entries, err := fs.ReadDir(root, ".")
+	if err != nil {
+		faults = append(faults, err.Error())
+	}
+	for _, e := range entries {
+		free := e.Name()[0] == '.' || slices.Contains(strings.Fields(string(ignored)), "/"+e.Name())
+		if !missing[e.Name()] && !free {
+			faults = append(faults, "the root has no place for "+e.Name())
+		}
+		delete(missing, e.Name())
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		faults = append(faults, "the root lacks "+name)
+	}
+	return faults
+}
+
+// checkCommands wants every command in the README.
+func checkCommands(root fs.FS, commands []string) (faults []string) {
+	text, err := fs.ReadFile(root, "README.md")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, c := range commands {
+		if !strings.Contains(string(text), c) {
+			faults = append(faults, fmt.Sprintf("README.md does not mention %q", c))
+		}
+	}
+	return faults
+}
+
+func TestArchitecture(t *testing.T) {
+	root := os.DirFS("../..")
+	all, err := sources(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) == 0 {
+		t.Fatal("no source was found")
+	}
+	commands := []string{"scripts/test", "scripts/check"}
+	for _, c := range newRoot().Commands() {
+		commands = append(commands, c.CommandPath())
+	}
+	for name, faults := range map[string][]string{
+		"imports":     checkImports(all),
+		"docs":        checkDocs(all),
+		"descriptors": checkDescriptors(all),
+		"paths":       checkPaths(root),
+		"top":         checkTop(root),
+		"commands":    checkCommands(root, commands),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, f := range faults {
+				t.Error(f)
+			}
+		})
+	}
+}
+
+// The checks have to be able to fail.
+func TestArchitectureFindsPlantedFaults(t *testing.T) {
+	root := fstest.MapFS{
+		"Makefile":          {},
+		".gitignore":        {Data: []byte("/sluice\n")},
+		"sluice":            {},
+		"README.md":         {Data: []byte("built in /wo" + "rk/main: sluice run")},
+		"pool/pool.go":      {Data: []byte("package pool\nimport _ \"sluice/l4\"\nfunc Pick() {}\ntype hidden int\nfunc (hidden) Do() {}\n")},
+		"pool/p_test.go":    {Data: []byte("package pool\nimport (\n_ \"sluice/pool/balance\"\n_ \"go.uber.org/goleak\"\n_ \"sluice/admin\"\n)\n")},
+		"pool/balance/b.go": {Data: []byte("// Package balance picks.\npackage balance\nimport (\n_ \"sluice/pool\"\n_ \"sluice/pool/health\"\n)\n")},
+		"l4/l4.go": {Data: []byte("// Package l4 moves.\npackage l4\nimport (\n_ \"golang.org/x/sys/unix\"\n_ \"net\"\n_ \"net/http/httputil\"\n" +
+			"_ \"sluice/l4/session\"\n_ \"sluice/l4/l4test\"\n_ \"go.uber.org/zap\"\n)\nfunc f(c conn) { c.File(); c.File(1) }\n")},
+		"l4/l_test.go": {Data: []byte("package l4\nimport (\n_ \"net/http\"\n_ \"sluice/l4/l4test\"\n)\n")},
+		"cmd/x.go": {Data: []byte("// Package x is of the binary.\npackage x\nimport (\n_ \"github.com/spf13/cobra\"\n_ \"github.com/BurntSushi/toml\"\n" +
+			"_ \"go.uber.org/zap\"\n)\n// Both are documented.\nconst (\nA = 1\nB = 2\n)\n// Kind is one.\ntype Kind int\nconst (\nC Kind = iota\nD\n)\nvar E, f = 1, 2\n")},
+		"tools/t.go": {Data: []byte("// Package tools has no place.\npackage tools\n")},
+	}
+	all, err := sources(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := slices.Concat(checkImports(all), checkDocs(all), checkDescriptors(all), checkPaths(root),
+		checkTop(root), checkCommands(root, []string{"sluice run", "sluice demo"}))
+	want := []string{
+		"cmd/x.go:4 imports github.com/spf13/cobra: ",
+		"cmd/x.go:5 imports github.com/BurntSushi/toml: ",
+		"l4/l4.go:6 imports net/http/httputil: ",
+		"l4/l4.go:8 imports sluice/l4/l4test: ",
+		"l4/l4.go:9 imports go.uber.org/zap: ",
+		"pool/balance/b.go:5 imports sluice/pool/health: ",
+		"pool/p_test.go:5 imports sluice/admin: ",
+		"pool/pool.go:2 imports sluice/l4: ",
+		"tools/t.go: no layer holds package tools",
+		"cmd/x.go:19: E has no doc",
+		"pool/pool.go:3: Pick has no doc",
+		"package pool has no doc",
+		"l4/l4.go:11: use SyscallConn",
+		"README.md names a path",
+		"the root has no place for Makefile",
+		"the root has no place for tools",
+		"the root lacks LICENSE",
+		"the root lacks admin",
+		"the root lacks config.toml",
+		"the root lacks go.mod",
+		"the root lacks go.sum",
+		"the root lacks scripts",
+		`README.md does not mention "sluice demo"`,
+	}
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || !strings.HasPrefix(got[i], want[i]) {
+			t.Fatalf("got %s\nwant each to begin with %s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}

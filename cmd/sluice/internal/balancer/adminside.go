@@ -1,0 +1,125 @@
+package balancer
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"sluice/admin"
+	"sluice/cmd/internal/config"
+	"sluice/cmd/sluice/internal/logs"
+	"sluice/l4"
+	"sluice/l4/session"
+	"sluice/pool"
+	"sluice/pool/balance"
+
+	"go.uber.org/zap"
+)
+
+// newAdmin returns the admin side, which listens nowhere yet.
+func (b *Balancer) newAdmin(set admin.Settings) *admin.Server {
+	return admin.New(admin.Sources{
+		About:     b.about,
+		Frontends: b.Frontends,
+		Pools:     func() []*pool.Pool { return b.view.Load().pools },
+		Strategy:  b.strategy,
+		Reload:    b.Reload,
+		Draining:  b.draining.Load,
+		Bound:     func() bool { return b.view.Load().generation > 0 },
+	}, set, b.dial, b.options.Logs.Session, b.log)
+}
+
+func (b *Balancer) about() admin.About {
+	return admin.About{
+		Generation: b.view.Load().generation,
+		Started:    b.started,
+		Engine:     engine,
+		Version:    b.options.Version,
+	}
+}
+
+// Frontends returns the frontends in the order of the file, then those that
+// were removed and still have sessions.
+func (b *Balancer) Frontends() []l4.Status {
+	v := b.view.Load()
+	list := make([]l4.Status, 0, len(v.frontends))
+	for _, f := range v.frontends {
+		s := f.Status()
+		s.Listen = v.listens[s.Name]
+		list = append(list, s)
+	}
+	for _, f := range v.leaving {
+		if s := f.Status(); s.Active > 0 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// strategy returns the strategy of that name with the ties that the file gives
+// the pool.
+func (b *Balancer) strategy(p *pool.Pool, name string) (pool.Strategy, error) {
+	ties := ""
+	if c, ok := b.view.Load().pool(p); ok {
+		ties = c.Config.Strategy.Ties
+	}
+	return balance.ByName(name, ties)
+}
+
+// dial is how /proxy reaches a backend: by the path that sessions take.
+func (b *Balancer) dial(ctx context.Context, address string) (net.Conn, error) {
+	return l4.Dial(ctx, b.names, &session.Settings{}, address)
+}
+
+// serveAdmin serves until ln is closed.
+func (b *Balancer) serveAdmin(ln net.Listener) {
+	if err := b.admin.Serve(ln); err != nil {
+		b.log.Error("admin side ended", zap.NamedError(logs.Error, err))
+	}
+}
+
+// AdminAddr returns the address that the admin side is bound to; empty if it is
+// off.
+func (b *Balancer) AdminAddr() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.adminAddrLocked()
+}
+
+func (b *Balancer) adminAddrLocked() string {
+	for _, s := range b.sockets {
+		if s.admin != nil {
+			return s.addr()
+		}
+	}
+	return ""
+}
+
+// advise writes what is unwise in c, unless that was said of the configuration
+// in force.
+func (b *Balancer) advise(c *config.Config) {
+	if slices.Equal(c.Warnings, b.config.Warnings) {
+		return
+	}
+	for _, w := range c.Warnings {
+		b.log.Warn("configuration", zap.String(logs.Reason, w))
+	}
+}
+
+// announce writes what was started.
+func (b *Balancer) announce() {
+	v := b.view.Load()
+	for _, f := range b.config.Frontends {
+		b.log.Info("listening", zap.String(logs.Frontend, f.Name),
+			zap.String(logs.Listen, f.Listen), zap.String(logs.Address, v.listens[f.Name]))
+	}
+	b.log.Info("started",
+		zap.String(logs.Version, b.options.Version),
+		zap.String(logs.Engine, engine),
+		zap.Int64(logs.Generation, v.generation),
+		zap.String(logs.Admin, b.adminAddrLocked()),
+		zap.Int64(logs.Limit, b.limit.Max()),
+		zap.String(logs.Reason, b.limit.Explain()),
+		zap.Duration(logs.Took, time.Since(b.started)))
+}

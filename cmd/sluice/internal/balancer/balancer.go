@@ -1,0 +1,156 @@
+// Package balancer holds what runs: pools with their monitors, frontends,
+// listening sockets, the process limit and the admin side, and moves them from
+// one configuration to the next.
+//
+// Start and reload are the same three steps, so that a reload ends where a
+// restart with the same file would:
+//
+//	plan    compare the new configuration with the one in force
+//	bind    open the sockets that are new; the last step that can fail, and
+//	        after a failure everything is as before
+//	swap    pools, monitors, frontends, sockets, admin, log; cannot fail
+//
+// What lives across reloads is known by name: a pool and a frontend by theirs,
+// a socket by the address it was asked to listen on. Which frontend gets a
+// socket's clients may change, so a frontend can be renamed under an open
+// socket, and can move to another socket with its counters and sessions.
+//
+// Only the owner of Balancer.mu changes anything. What the admin side reads is
+// one view behind an atomic pointer, stored once at the end of a swap.
+package balancer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/admin"
+	"sluice/cmd/internal/config"
+	"sluice/cmd/sluice/internal/logs"
+	"sluice/l4"
+	"sluice/l4/resolve"
+	"sluice/pool"
+
+	"go.uber.org/zap"
+)
+
+// engine is what drives the sessions, whatever process.engine asks for: it is
+// the only one there is.
+const engine = "copy"
+
+// ErrStopping is the answer to a reload that comes too late.
+var ErrStopping = errors.New("the process is shutting down")
+
+// Options are what a balancer is made of. All are required.
+type Options struct {
+	Load    func() (*config.Config, error) // reads the configuration, now and at every reload
+	Logs    *logs.Logs
+	Version string
+}
+
+// Balancer is everything that runs. Safe for concurrent use.
+type Balancer struct {
+	options  Options
+	log      *zap.Logger
+	started  time.Time
+	limit    *l4.Limit
+	names    *resolve.Cache
+	admin    *admin.Server
+	draining atomic.Bool
+	view     atomic.Pointer[view]
+
+	// mu guards the fields below. It is held by one start, reload, or stop.
+	mu        sync.Mutex
+	stopping  bool
+	config    *config.Config // in force
+	pools     map[string]*watchedPool
+	frontends map[string]*l4.Frontend
+	sockets   map[place]*socket
+	retired   retired
+}
+
+// view is what the admin side sees: one configuration, published at once.
+type view struct {
+	config     *config.Config
+	generation int64             // 0 until everything is bound
+	frontends  []*l4.Frontend    // in the order of the file
+	listens    map[string]string // address as bound, by frontend
+	leaving    []*l4.Frontend    // removed, and perhaps with sessions still
+	pools      []*pool.Pool      // in the order of the file
+}
+
+// Start loads the configuration, binds every address and serves. An error means
+// that nothing runs.
+func Start(o Options) (*Balancer, error) {
+	c, err := o.Load()
+	if err != nil {
+		return nil, err
+	}
+	b := &Balancer{
+		options:   o,
+		log:       o.Logs.Zap(),
+		started:   time.Now(),
+		limit:     l4.NewLimit(c.Process.MaxSessions),
+		names:     resolve.New(nil, o.Logs.LookupFailed),
+		config:    &config.Config{},
+		pools:     make(map[string]*watchedPool),
+		frontends: make(map[string]*l4.Frontend),
+		sockets:   make(map[place]*socket),
+	}
+	b.view.Store(&view{config: b.config})
+	b.admin = b.newAdmin(c.Admin.Settings)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, err := b.apply(c); err != nil {
+		b.names.Close()
+		return nil, err
+	}
+	b.announce()
+	return b, nil
+}
+
+// Reload loads the configuration again and makes it current. An error means
+// that nothing changed. What came of it is the caller's to log.
+func (b *Balancer) Reload(context.Context) (admin.Reloaded, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopping {
+		return admin.Reloaded{}, ErrStopping
+	}
+	changes, err := b.reload()
+	if err != nil {
+		return admin.Reloaded{}, mistakes(err)
+	}
+	return admin.Reloaded{Generation: b.view.Load().generation, Changes: changes}, nil
+}
+
+// mistakes splits an error that names several things.
+func mistakes(err error) error { return admin.Errors(strings.Split(err.Error(), "\n")) }
+
+// reload returns one line for each change, and none if the configuration is the
+// one in force. The text of the file does not matter: comments may differ, and
+// the same text may name a token file with new content.
+func (b *Balancer) reload() ([]string, error) {
+	c, err := b.options.Load()
+	if err != nil {
+		return nil, err
+	}
+	if same(b.config, c) && b.bound(c) {
+		return []string{}, nil
+	}
+	return b.apply(c)
+}
+
+// apply moves everything from the configuration in force to c.
+func (b *Balancer) apply(c *config.Config) ([]string, error) {
+	p := b.plan(c)
+	opened, err := b.bind(p)
+	if err != nil {
+		return nil, err
+	}
+	// From here on nothing can fail.
+	return b.swap(p, opened), nil
+}

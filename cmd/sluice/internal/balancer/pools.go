@@ -1,0 +1,101 @@
+package balancer
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+
+	"sluice/cmd/internal/config"
+	"sluice/cmd/sluice/internal/logs"
+	"sluice/l4"
+	"sluice/l4/session"
+	"sluice/pool"
+	"sluice/pool/health"
+)
+
+// watchedPool is a pool with the monitor that probes its backends.
+type watchedPool struct {
+	pool    *pool.Pool
+	logs    *logs.Logs
+	monitor atomic.Pointer[health.Monitor] // nil without probes; read by the pool's hooks
+	stop    func()                         // ends the monitor; nil without one
+}
+
+// newPool returns a pool that nothing probes yet.
+func (b *Balancer) newPool(c config.Pool) *watchedPool {
+	w := &watchedPool{logs: b.options.Logs}
+	w.pool = pool.New(c.Name, c.Config, pool.Hooks{
+		Changed:   w.logs.Backend,
+		Suspected: w.suspected,
+		Members:   w.members,
+	})
+	return w
+}
+
+func (w *watchedPool) suspected(b *pool.Backend) {
+	if m := w.monitor.Load(); m != nil {
+		m.Suspect(b)
+	}
+}
+
+func (w *watchedPool) members() {
+	if m := w.monitor.Load(); m != nil {
+		m.Sync()
+	}
+}
+
+// apply makes the file's view c current. A monitor that is no longer wanted
+// ends first, so that a late verdict cannot take out a backend that no probe
+// would bring back.
+func (w *watchedPool) apply(c config.Pool) []string {
+	if c.Probe == "none" {
+		w.stopProbing()
+	}
+	return w.pool.Apply(c.Config)
+}
+
+// probe starts the monitor that c asks for, or gives it its new policy.
+func (w *watchedPool) probe(c config.Pool, probe health.Probe) {
+	if c.Probe == "none" {
+		return
+	}
+	if m := w.monitor.Load(); m != nil {
+		m.Use(probe, c.Health)
+		return
+	}
+	m := health.NewMonitor(w.pool, probe, c.Health, w.logs.Probe)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	w.monitor.Store(m) // before it runs, so that no change of members is missed
+	go func() {
+		defer close(ended)
+		m.Run(ctx)
+	}()
+	w.stop = func() {
+		cancel()
+		<-ended
+	}
+}
+
+// stopProbing ends the monitor, if there is one, and the probes under way.
+func (w *watchedPool) stopProbing() {
+	if w.stop != nil {
+		w.monitor.Store(nil)
+		w.stop()
+		w.stop = nil
+	}
+}
+
+// close removes every backend; sessions keep theirs.
+func (w *watchedPool) close() {
+	w.stopProbing()
+	w.pool.Close()
+}
+
+// probe returns the probe of a pool: a connect by the path that sessions take.
+func (b *Balancer) probe(p health.Policy) health.Probe {
+	set := &session.Settings{ConnectTimeout: p.Timeout, DialBudget: p.Timeout}
+	return health.TCP(func(ctx context.Context, address string) (net.Conn, error) {
+		return l4.Dial(ctx, b.names, set, address)
+	})
+}

@@ -1,0 +1,124 @@
+package balancer
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+
+	"sluice/l4"
+)
+
+// adminOwner stands for the admin side where a frontend's name may stand; no
+// frontend can have this name.
+const adminOwner = " admin"
+
+// place is what a socket is known by across reloads: the address as configured
+// and, where that is not enough, whose it is.
+type place struct {
+	listen string
+	owner  string
+}
+
+// placeOf returns the place of a frontend's socket. With port 0 every socket is
+// another one, so there the frontend's name belongs to it.
+func placeOf(listen, frontend string) place {
+	if _, port, err := net.SplitHostPort(listen); err == nil && port == "0" {
+		return place{listen, frontend}
+	}
+	return place{listen: listen}
+}
+
+// want is a socket that a configuration asks for.
+type want struct {
+	place
+	mode     uint32 // of a unix socket
+	frontend string // that gets the clients; empty for the admin side
+}
+
+// socket is one bound address: of a frontend or of the admin side.
+type socket struct {
+	want
+	clients *l4.Listener // nil for the admin side
+	admin   net.Listener // nil for a frontend
+}
+
+// listen binds what w asks for. Nobody is served yet.
+func listen(w want) (*socket, error) {
+	s := &socket{want: w}
+	var err error
+	if w.owner == adminOwner {
+		s.admin, err = listenAdmin(w.listen)
+	} else {
+		s.clients, err = l4.Listen(w.listen, w.mode)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: listen on %s: %w", w.who(), w.listen, reason(err))
+	}
+	return s, nil
+}
+
+// reason strips the address off an error of package net: the text around it
+// names the address as it stands in the file.
+func reason(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
+func (w want) who() string {
+	if w.owner == adminOwner {
+		return "admin"
+	}
+	return "frontend " + w.frontend
+}
+
+// addr returns the address as bound.
+func (s *socket) addr() string {
+	if s.admin != nil {
+		return s.admin.Addr().String()
+	}
+	return s.clients.Addr()
+}
+
+// close stops accepting. Connections that were accepted go on.
+func (s *socket) close() {
+	if s.admin != nil {
+		s.admin.Close()
+		return
+	}
+	s.clients.Close()
+}
+
+// chmod gives a unix socket that stays open the mode that w now asks for.
+func (s *socket) chmod(w want) error {
+	path, unix := strings.CutPrefix(s.listen, "unix:")
+	if !unix || w.mode == s.mode {
+		return nil
+	}
+	return os.Chmod(path, os.FileMode(w.mode))
+}
+
+// overlap reports whether a socket on a can keep one on b from being bound.
+func overlap(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil {
+		return a == b // unix sockets
+	}
+	return portA == portB && portA != "0" && (hostA == hostB || wide(hostA) || wide(hostB))
+}
+
+// wide reports whether host may stand for more addresses than itself: all of
+// them, or those of a name.
+func wide(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err != nil || ip.IsUnspecified()
+}
+
+func inUse(err error) bool { return errors.Is(err, syscall.EADDRINUSE) }

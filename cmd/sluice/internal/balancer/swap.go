@@ -1,0 +1,167 @@
+package balancer
+
+import (
+	"net/netip"
+
+	"sluice/cmd/internal/config"
+	"sluice/cmd/sluice/internal/logs"
+	"sluice/l4"
+	"sluice/pool"
+
+	"go.uber.org/zap"
+)
+
+// swap makes p's configuration current and returns one line for each change.
+// The order keeps every new session possible throughout: pools first, then the
+// frontends that choose among them, then the sockets that feed those; what is
+// no longer used goes last.
+func (b *Balancer) swap(p *plan, opened []*socket) []string {
+	c := p.config
+	b.options.Logs.Use(c.Log)
+	b.advise(c)
+	b.limit.Set(c.Process.MaxSessions)
+	changes := append(p.lines, b.regained(opened)...)
+	changes = append(changes, b.usePools(c.Pools)...)
+	b.useFrontends(c.Frontends)
+	if c.Admin.Settings.Open {
+		b.admin.Use(c.Admin.Settings) // asks for tokens before others can reach it
+	}
+	b.useSockets(p, opened)
+	b.retire(c)
+	b.config = c
+	b.publish()
+	b.admin.Use(c.Admin.Settings)
+	if len(changes) == 0 {
+		changes = []string{"file: the order of its entries changed"}
+	}
+	return changes
+}
+
+// regained tells of the addresses that were lost (see restore) and are back.
+func (b *Balancer) regained(opened []*socket) (lines []string) {
+	for _, w := range wanted(b.config) {
+		for _, s := range opened {
+			if s.place == w.place {
+				lines = append(lines, s.who()+": listens on "+s.listen+" again")
+			}
+		}
+	}
+	return lines
+}
+
+// usePools applies the file's view of every pool, and returns what the pools
+// say about it.
+func (b *Balancer) usePools(cs []config.Pool) (changes []string) {
+	for _, c := range cs {
+		w := b.pools[c.Name]
+		if w == nil {
+			w = b.retired.pool(c.Name)
+		}
+		if w == nil {
+			w = b.newPool(c)
+		} else {
+			changes = append(changes, w.apply(c)...)
+		}
+		b.pools[c.Name] = w
+		w.probe(c, b.probe(c.Health))
+	}
+	return changes
+}
+
+// useFrontends gives every frontend of the file its pool and settings.
+func (b *Balancer) useFrontends(cs []config.Frontend) {
+	for _, c := range cs {
+		settings := b.frontendConfig(c)
+		f := b.frontends[c.Name]
+		if f == nil {
+			f = b.retired.frontend(c.Name)
+		}
+		if f == nil {
+			f = l4.NewFrontend(settings)
+		} else {
+			f.Use(settings)
+		}
+		b.frontends[c.Name] = f
+	}
+}
+
+// frontendConfig translates what the file says of a frontend.
+func (b *Balancer) frontendConfig(c config.Frontend) l4.Config {
+	name := c.Name
+	return l4.Config{
+		Name:        name,
+		Pool:        b.pools[c.Pool].pool,
+		Names:       b.names,
+		Limit:       b.limit,
+		Settings:    c.Settings,
+		MaxSessions: c.MaxSessions,
+		Record:      b.options.Logs.Session,
+		Rejected: func(reason string, client netip.AddrPort) {
+			b.options.Logs.Rejected(name, reason, client)
+		},
+		Fault: func(err error) { b.options.Logs.Fault(name, err) },
+	}
+}
+
+// useSockets feeds every frontend from its socket and closes what p closes.
+func (b *Balancer) useSockets(p *plan, opened []*socket) {
+	for at, w := range p.keep {
+		s := b.sockets[at]
+		if err := s.chmod(w); err != nil {
+			b.log.Warn("mode of a unix socket", zap.NamedError(logs.Error, err))
+		}
+		s.want = w
+		if s.clients != nil {
+			s.clients.Assign(b.frontends[w.frontend])
+		}
+	}
+	for _, s := range opened {
+		b.feed(s)
+	}
+	for at, s := range p.close {
+		s.close()
+		delete(b.sockets, at)
+	}
+}
+
+// feed begins to serve a socket that was just opened.
+func (b *Balancer) feed(s *socket) {
+	b.sockets[s.place] = s
+	if s.admin != nil {
+		go b.serveAdmin(s.admin)
+		return
+	}
+	s.clients.Assign(b.frontends[s.frontend])
+	go s.clients.Serve()
+}
+
+// publish lets the admin side see the configuration in force.
+func (b *Balancer) publish() {
+	c := b.config
+	v := &view{config: c, generation: b.view.Load().generation + 1, listens: make(map[string]string)}
+	for _, s := range b.sockets {
+		if s.clients != nil {
+			v.listens[s.frontend] = s.addr()
+		}
+	}
+	for _, f := range c.Frontends {
+		v.frontends = append(v.frontends, b.frontends[f.Name])
+	}
+	for _, f := range b.retired.frontends {
+		v.leaving = append(v.leaving, f)
+	}
+	for _, p := range c.Pools {
+		v.pools = append(v.pools, b.pools[p.Name].pool)
+	}
+	b.view.Store(v)
+}
+
+// pool returns what the file says of p.
+func (v *view) pool(p *pool.Pool) (config.Pool, bool) {
+	for _, c := range v.config.Pools {
+		if c.Name == p.Name() {
+			return c, true
+		}
+	}
+	return config.Pool{}, false
+}

@@ -1,0 +1,48 @@
+// Sluice is a layer-4 load balancer: it accepts TCP connections, joins each to
+// one of a pool of backends, and shows and steers all of it over HTTP.
+//
+//	sluice run   [-c config.toml]   serve
+//	sluice check [-c config.toml]   find every mistake in a configuration
+//	sluice demo                     see it work, with nothing to install
+//	sluice version
+//
+// This package reads the command line, owns the signals, and sets the exit
+// status; everything that runs is held by internal/balancer.
+//
+// Exit status: 0 done, also after a drain; 1 a broken configuration, an address
+// that cannot be bound, or a second signal; 2 a wrong command line.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is main with everything it depends on. It returns the exit status; when
+// ctx ends, a command that serves drains as it does on SIGTERM.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, err)
+	if errors.As(err, new(usageError)) {
+		fmt.Fprintln(stderr, "See 'sluice help'.")
+		return exitUsage
+	}
+	return exitFailed
+}

@@ -1,0 +1,18 @@
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+)
+
+// asProgram in the environment makes the test binary be the program: that is
+// how tests start the balancer as a process of its own.
+const asProgram = "SLUICE_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,261 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sluice/l4/l4test"
+)
+
+// pair is a balancer in front of one tagged backend, and the text it runs on.
+func pair(t *testing.T) (d *daemon, text string) {
+	t.Helper()
+	a := l4test.Serve(t, l4test.Tag("A"))
+	text = head + frontendText("web", free, "p") + poolText("p", "", "A="+a.Addr)
+	return startDaemon(t, text), text
+}
+
+// broken are files that no reload may take, and what their error must name.
+// Each is the good text with a change.
+var broken = map[string]struct {
+	change func(good string) string
+	names  string
+}{
+	"missing quote": {func(s string) string { return strings.Replace(s, `name = "web"`, `name = "web`, 1) }, ":"},
+	"duplicate key": {func(s string) string { return strings.Replace(s, `pool = "p"`, "pool = \"p\"\npool = \"p\"", 1) }, "pool"},
+	"wrong type":    {func(s string) string { return strings.Replace(s, `name = "web"`, `name = 3`, 1) }, "name"},
+	"invalid UTF-8": {func(s string) string { return s + "# \xff\xfe\n" }, "UTF-8"},
+	"tab in a key":  {func(s string) string { return strings.Replace(s, "name =", "na\tme =", 1) }, ":"},
+	"cut":           {func(s string) string { return s[:len(s)-8] }, ":"},
+	"empty":         {func(string) string { return "" }, "frontend"},
+	"misspelled": {func(s string) string {
+		return strings.Replace(s, "listen = \"127.0.0.1:0\"\npool", "lisen = \"127.0.0.1:0\"\npool", 1)
+	}, "lisen"},
+
+	// B117: good TOML that means nothing good.
+	"unknown pool": {func(s string) string { return strings.Replace(s, `pool = "p"`, `pool = "q"`, 1) }, `"q"`},
+	"port range": {func(s string) string {
+		return strings.Replace(s, "listen = \"127.0.0.1:0\"\npool", "listen = \"127.0.0.1:70000\"\npool", 1)
+	}, "70000"},
+	"twice listen": {func(s string) string {
+		return s + frontendText("x", "127.0.0.1:9999", "p") + frontendText("y", "127.0.0.1:9999", "p")
+	}, "9999"},
+}
+
+// B116, B117: a broken file changes nothing, says what is wrong, and does not
+// keep the next good one from being applied.
+func TestReloadRefusesBrokenFile(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	web := d.frontend("web").Listen
+	session, _ := open(t, web)
+	for name, b := range broken {
+		d.write(b.change(good))
+		line := d.hangUp(refused)
+		if errors := fmt.Sprint(line["errors"]); line["level"] != "error" || !strings.Contains(errors, b.names) {
+			t.Errorf("%s: got line %v, want level error and %q named", name, line, b.names)
+		}
+		status, answer := d.reload(b.change(good))
+		if status != http.StatusUnprocessableEntity || len(answer.Errors) == 0 || !strings.Contains(answer.Error, b.names) {
+			t.Errorf("%s: POST /reload: got %d %+v, want 422 and %q named", name, status, answer, b.names)
+		}
+		if got, err := visit(web); got != "A" || err != nil {
+			t.Errorf("%s: a client got %q, %v", name, got, err)
+		}
+	}
+	echoes(t, session)
+	if v := d.view(); v.Generation != 1 {
+		t.Errorf("got generation %d after broken files, want 1", v.Generation)
+	}
+	if changes := d.mustReload(strings.Replace(good, `pool = "p"`, "pool = \"p\"\nattempts = 2", 1)); !strings.Contains(changes[0], "attempts 3 -> 2") {
+		t.Errorf("got changes %q", changes)
+	}
+	echoes(t, session)
+}
+
+// B116: a byte order mark either does no harm or is refused, but never breaks
+// anything.
+func TestReloadByteOrderMark(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	status, answer := d.reload("\ufeff" + good)
+	if status != http.StatusOK && status != http.StatusUnprocessableEntity {
+		t.Errorf("got %d %+v", status, answer)
+	}
+	if got, err := visit(d.frontend("web").Listen); got != "A" || err != nil {
+		t.Errorf("a client got %q, %v", got, err)
+	}
+}
+
+func TestReloadReportsEveryMistake(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	bad := strings.Replace(good, `pool = "p"`, "pool = \"q\"\nattempts = -1\ncolour = 3", 1)
+	_, answer := d.reload(bad)
+	for _, want := range []string{`"q"`, "attempts", "colour"} {
+		if !strings.Contains(strings.Join(answer.Errors, "\n"), want) {
+			t.Errorf("the answer does not name %s: %q", want, answer.Errors)
+		}
+	}
+}
+
+// B127: what means the same is no reload.
+func TestReloadUnchanged(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	for i := range 50 {
+		status, answer := d.reload(good)
+		if status != http.StatusOK || answer.Generation != 1 || answer.Changes == nil || len(answer.Changes) != 0 {
+			t.Fatalf("reload %d of the same text: got %d %+v, want 200, generation 1, no changes", i, status, answer)
+		}
+	}
+	status, answer := d.reload("# by hand\n\n" + strings.ReplaceAll(good, " = ", "=") + "\n# end\n")
+	if status != http.StatusOK || answer.Generation != 1 || len(answer.Changes) != 0 {
+		t.Errorf("only comments changed: got %d %+v", status, answer)
+	}
+	d.hangUp(unchanged)
+	if v := d.view(); v.Generation != 1 {
+		t.Errorf("got generation %d, want 1", v.Generation)
+	}
+}
+
+// B119: all or nothing. Three pools change and one address is taken.
+func TestReloadBusyAddress(t *testing.T) {
+	t.Parallel()
+	busy := l4test.Serve(t, l4test.Echo)
+	a, b := l4test.Serve(t, l4test.Tag("A")), l4test.Serve(t, l4test.Tag("B"))
+	text := func(backend string, more string) string {
+		s := head + more
+		for _, name := range []string{"1", "2", "3"} {
+			s += frontendText("f"+name, free, "p"+name) + poolText("p"+name, "", backend)
+		}
+		return s
+	}
+	good := text("A="+a.Addr, "")
+	d := startDaemon(t, good)
+	status, answer := d.reload(text("B="+b.Addr,
+		frontendText("opened", free, "p1")+frontendText("new", busy.Addr, "p1")))
+	if status != http.StatusUnprocessableEntity || !strings.Contains(answer.Error, busy.Addr) || !strings.Contains(answer.Error, "in use") {
+		t.Errorf("got %d %+v, want 422 and %s named", status, answer, busy.Addr)
+	}
+	v := d.view()
+	if v.Generation != 1 || d.has("opened") || d.has("new") {
+		t.Errorf("got generation %d and frontends %+v, want 1 and those before", v.Generation, v.Frontends)
+	}
+	for _, p := range v.Pools {
+		if len(p.Backends) != 1 || p.Backends[0].ID != "A" {
+			t.Errorf("pool %s has %+v, want A alone", p.Name, p.Backends)
+		}
+	}
+	everywhere := func(want string) {
+		t.Helper()
+		for _, name := range []string{"f1", "f2", "f3"} {
+			if got, err := visit(d.frontend(name).Listen); got != want || err != nil {
+				t.Errorf("visit of %s: got %q, %v, want %s", name, got, err, want)
+			}
+		}
+	}
+	everywhere("A")
+	d.mustReload(text("B="+b.Addr, ""))
+	everywhere("B")
+}
+
+// A key that only the next start can change is named and not applied.
+func TestReloadNeedsRestart(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	changes := d.mustReload("[process]\nengine = \"copy\"\n" + good)
+	if len(changes) != 1 || !strings.Contains(changes[0], "process: engine auto -> copy, takes effect at the next start") {
+		t.Errorf("got changes %q", changes)
+	}
+}
+
+func TestReloadChangesLog(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	d.mustReload(strings.Replace(good, `format = "json"`, "format = \"console\"\nlevel = \"error\"", 1))
+	if _, err := visit(d.frontend("web").Listen); err != nil {
+		t.Fatal(err)
+	}
+	d.mustReload(strings.Replace(good, `format = "json"`, `format = "console"`, 1))
+	eventually(t, "a line as text", func() bool { return strings.Contains(d.out.String(), "\tinfo\treloaded\t{") })
+	if n := len(d.lines("session")); n != 0 {
+		t.Errorf("got %d session lines at level error", n)
+	}
+	d.mustReload(good)
+	if _, err := visit(d.frontend("web").Listen); err != nil {
+		t.Fatal(err)
+	}
+	d.await("a session line", "session")
+}
+
+// B126: what an operator set, and the backends an operator added, outlive a
+// reload of something else.
+func TestReloadKeepsRuntimeChanges(t *testing.T) {
+	t.Parallel()
+	a, b, c := l4test.Serve(t, l4test.Tag("A")), l4test.Serve(t, l4test.Tag("B")), l4test.Serve(t, l4test.Tag("C"))
+	text := func(keys string) string {
+		return head + frontendText("web", free, "p", keys) + poolText("p", "", "A="+a.Addr, "B="+b.Addr)
+	}
+	d := startDaemon(t, text(""))
+	if status, body := d.ask("PATCH", "/backends/A", `{"state": "drain"}`); status != http.StatusOK {
+		t.Fatalf("PATCH: %d %s", status, body)
+	}
+	if status, body := d.ask("POST", "/backends", fmt.Sprintf(`{"id": "C", "address": %q}`, c.Addr)); status != http.StatusCreated {
+		t.Fatalf("POST: %d %s", status, body)
+	}
+	d.mustReload(text("attempts = 2"))
+	seen := map[string]int{}
+	for range 20 {
+		name, err := visit(d.frontend("web").Listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[name]++
+	}
+	if seen["A"] != 0 || seen["B"] == 0 || seen["C"] == 0 {
+		t.Errorf("got %v, want none at A, some at B and C", seen)
+	}
+	if got := d.backend("p", "C").Origin; got != "api" {
+		t.Errorf("got origin %q of C, want api", got)
+	}
+}
+
+// Counters belong to names, sessions to themselves.
+func TestReloadKeepsCountersAndSessions(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	session, _ := open(t, d.frontend("web").Listen)
+	d.mustReload(strings.Replace(good, `pool = "p"`, "pool = \"p\"\nidle_timeout = \"1h\"", 1))
+	if f := d.frontend("web"); f.Active != 1 || f.Total != 1 {
+		t.Errorf("got %+v, want 1 session active and in total", f)
+	}
+	if b := d.backend("p", "A"); b.Active != 1 || b.Total != 1 {
+		t.Errorf("got %+v, want 1 session active and in total", b)
+	}
+	echoes(t, session)
+}
+
+// Switching the probes on and off takes effect while it runs.
+func TestReloadSwitchesProbe(t *testing.T) {
+	t.Parallel()
+	text := func(probe string) string {
+		return head + frontendText("web", free, "p") +
+			strings.Replace(poolText("p", "", "A="+l4test.Refuse(t)), "[pool.health]\n", "[pool.health]\nprobe = \""+probe+"\"\n", 1)
+	}
+	d := startDaemon(t, text("none"))
+	if got := d.backend("p", "A").Health; got != "unknown" {
+		t.Errorf("without probes: got health %s", got)
+	}
+	d.mustReload(text("tcp"))
+	d.awaitState("p", "A", "down")
+	d.mustReload(text("none"))
+	d.mustReload(text("tcp"))
+	d.signal(syscall.SIGHUP)
+	d.awaitState("p", "A", "down")
+}

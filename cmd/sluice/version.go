@@ -1,0 +1,21 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// version returns the version that the build recorded, or "devel".
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+// fullVersion adds what built it.
+func fullVersion() string {
+	return fmt.Sprintf("sluice %s (%s %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
