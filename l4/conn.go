@@ -18,7 +18,7 @@ const watchAfter = 20 * time.Millisecond
 type conn struct {
 	frontend *Frontend
 	config   *Config
-	socks    [2]stream // by session.Side; the backend's is set once connected
+	socks    [2]stream // by session.Side; the backend's is set under mu once connected
 
 	mu       sync.Mutex // guards what follows, and the deadlines of socks
 	session  session.Session
@@ -49,6 +49,7 @@ func newConn(f *Frontend, cfg *Config, client stream, listen string) *conn {
 
 // run is the whole life of a session.
 func (c *conn) run() {
+	defer c.survive() // what close calls may panic too
 	defer c.close()
 	defer c.survive()
 	tune(c.socks[session.Client], &c.config.Settings)
@@ -110,12 +111,14 @@ func (c *conn) lookup(ctx context.Context, s session.Step) session.Step {
 func (c *conn) dial(ctx context.Context, s session.Step) session.Step {
 	backend, err := dialOne(ctx, &c.config.Settings, s.Address, s.Deadline)
 	learned(c.config.Names, s, err)
-	source := ""
-	if err == nil {
-		c.socks[session.Backend] = backend
-		source = backend.LocalAddr().String()
-	}
-	return c.tell(func(now time.Time) session.Step { return c.session.Dialed(now, source, err) })
+	return c.tell(func(now time.Time) session.Step {
+		source := ""
+		if err == nil {
+			c.socks[session.Backend] = backend
+			source = backend.LocalAddr().String()
+		}
+		return c.session.Dialed(now, source, err)
+	})
 }
 
 // watch looks out for a reset of the client while dials take long. The func it
@@ -156,7 +159,8 @@ func (c *conn) ask(cause session.Cause) {
 	}
 }
 
-// close ends both sockets as the session decided, and reports.
+// close ends both sockets as the session decided, counts the session down, so
+// that no limit is ever exceeded by sockets still open, and reports.
 func (c *conn) close() {
 	c.flush()
 	c.mu.Lock()
@@ -164,14 +168,13 @@ func (c *conn) close() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	r := c.session.Close(time.Now(), c.frontend.counters.active.Load())
 	c.mu.Unlock()
+	c.closeSocket(session.Client)
+	c.closeSocket(session.Backend)
 	if c.ended[session.Client] || c.ended[session.Backend] {
 		c.frontend.counters.halfClosed.Add(-1)
 	}
-	c.closeSocket(session.Client)
-	c.closeSocket(session.Backend)
-	c.frontend.leave(c, r)
+	c.frontend.leave(c, c.session.Close(time.Now(), c.frontend.counters.active.Load()))
 }
 
 // closeSocket closes one side: with FIN if its stream came to a proper end, else

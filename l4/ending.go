@@ -19,6 +19,9 @@ func (c *conn) obey(v session.Verb, side session.Side) {
 		c.stop(session.Client)
 		c.stop(session.Backend)
 	case session.Abort:
+		if c.ended[side] {
+			c.socks[side.Other()].CloseWrite() // the end came before the failure, and goes out before it
+		}
 		c.stop(side.Other())
 		if c.ended[side] {
 			c.stop(side)
@@ -82,7 +85,7 @@ func (c *conn) expired() {
 // settle stays with a side that nothing is moved from any more: it watches for
 // a reset while the other direction goes on, and takes part in a polite ending.
 func (c *conn) settle(from session.Side) {
-	if c.how() == session.None && waitReset(c.socks[from]) == nil {
+	if c.arm(from, 0) && c.how() == session.None && waitReset(c.socks[from]) == nil {
 		c.over(from, syscall.ECONNRESET)
 	}
 	if c.how() == session.Linger {
@@ -120,7 +123,7 @@ const (
 	flushPollMax = 20 * time.Millisecond
 )
 
-// flush waits, before an abort, until the peers took what is queued for them or
+// flush waits, before an abort, until the living took what is queued for them or
 // the session's time is over: RST throws the queue away.
 func (c *conn) flush() {
 	c.mu.Lock()
@@ -130,8 +133,12 @@ func (c *conn) flush() {
 		return
 	}
 	wait := flushPollMin
-	for unsent(c.socks[session.Client])+unsent(c.socks[session.Backend]) > 0 && time.Now().Before(deadline) {
+	for time.Now().Before(deadline) && (owes(c.socks[session.Client]) || owes(c.socks[session.Backend])) {
 		time.Sleep(wait)
 		wait = min(2*wait, flushPollMax)
 	}
 }
+
+// owes reports whether s has bytes to send that its peer may still take. The
+// queue of a connection that is reset keeps its length.
+func owes(s stream) bool { return unsent(s) > 0 && !isReset(s) }

@@ -39,17 +39,17 @@ type Frontend struct {
 	started  atomic.Int64           // sessions started so far
 	counters counters
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards live and closed; running grows under it, while not closed
 	live    map[*conn]struct{}
 	closed  bool
-	drained chan struct{} // closed when closed and live is empty
+	running sync.WaitGroup // sessions whose record is not handed over yet
 
 	buffers sync.Pool // of *[bufferSize]byte, for copies outside the kernel
 }
 
 // NewFrontend returns a frontend that no listener feeds yet.
 func NewFrontend(c Config) *Frontend {
-	f := &Frontend{name: c.Name, live: map[*conn]struct{}{}, drained: make(chan struct{})}
+	f := &Frontend{name: c.Name, live: map[*conn]struct{}{}}
 	f.config.Store(&c)
 	var id [6]byte
 	rand.Read(id[:])
@@ -89,6 +89,7 @@ func (f *Frontend) enter(c *conn, cfg *Config) (reason string) {
 	case cfg.Limit != nil && !cfg.Limit.enter():
 		return "process_limit"
 	}
+	f.running.Add(1)
 	f.live[c] = struct{}{}
 	f.counters.active.Store(int64(len(f.live)))
 	return ""
@@ -97,8 +98,8 @@ func (f *Frontend) enter(c *conn, cfg *Config) (reason string) {
 // reject closes a client that is not let in.
 func (f *Frontend) reject(cfg *Config, reason string, client stream) {
 	addr := clientAddr(client)
-	reset(client)
 	f.counters.reject(reason)
+	reset(client)
 	if cfg.Rejected != nil {
 		cfg.Rejected(reason, addr)
 	}
@@ -106,13 +107,11 @@ func (f *Frontend) reject(cfg *Config, reason string, client stream) {
 
 // leave is the end of a session: the counterpart of enter.
 func (f *Frontend) leave(c *conn, r session.Record) {
+	defer f.running.Done()
 	f.counters.redials.Add(int64(max(0, len(r.Attempts)-1)))
 	f.mu.Lock()
 	delete(f.live, c)
 	f.counters.active.Store(int64(len(f.live)))
-	if f.closed && len(f.live) == 0 {
-		close(f.drained)
-	}
 	f.mu.Unlock()
 	if c.config.Limit != nil {
 		c.config.Limit.leave()
@@ -124,28 +123,24 @@ func (f *Frontend) leave(c *conn, r session.Record) {
 
 // Shutdown refuses new clients and waits for the sessions to end. When ctx ends
 // first, it ends them with cause shutdown, and returns how many it had to cut
-// once they are gone.
+// once they are gone. Every record has been handed over by then.
 func (f *Frontend) Shutdown(ctx context.Context) (cut int) {
-	f.close()
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	drained := make(chan struct{})
+	go func() {
+		f.running.Wait()
+		close(drained)
+	}()
 	select {
-	case <-f.drained:
+	case <-drained:
 		return 0
 	case <-ctx.Done():
 	}
 	cut = f.endAll(session.Shutdown)
-	<-f.drained
+	<-drained
 	return cut
-}
-
-func (f *Frontend) close() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.closed {
-		f.closed = true
-		if len(f.live) == 0 {
-			close(f.drained)
-		}
-	}
 }
 
 // endAll orders every session to end, and returns how many there were.

@@ -71,11 +71,15 @@ func (l *Limit) Explain() string {
 
 // enter takes a place, and reports false if there is none.
 func (l *Limit) enter() bool {
-	if l.active.Add(1) <= l.max.Load() {
-		return true
+	for {
+		n := l.active.Load()
+		if n >= l.max.Load() {
+			return false
+		}
+		if l.active.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	l.active.Add(-1)
-	return false
 }
 
 func (l *Limit) leave() { l.active.Add(-1) }

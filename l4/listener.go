@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -23,10 +24,9 @@ type Listener struct {
 	ln       net.Listener
 	addr     string
 	frontend atomic.Pointer[Frontend]
-	stop     chan struct{} // closed by Close
-	served   chan struct{} // closed when the accept loop has ended
-	serving  atomic.Bool
 	closing  atomic.Bool
+	stop     chan struct{} // closed by Close
+	loop     sync.Mutex    // held by the accept loop while it runs
 }
 
 // Listen binds address, "host:port" or "unix:/path"; mode is the permission
@@ -41,7 +41,7 @@ func Listen(address string, mode uint32) (*Listener, error) {
 }
 
 func newListener(ln net.Listener) *Listener {
-	l := &Listener{ln: ln, stop: make(chan struct{}), served: make(chan struct{})}
+	l := &Listener{ln: ln, stop: make(chan struct{})}
 	l.addr = ln.Addr().String()
 	if ln.Addr().Network() == "unix" {
 		l.addr = "unix:" + l.addr
@@ -80,8 +80,8 @@ func (l *Listener) Assign(f *Frontend) { l.frontend.Store(f) }
 // Serve accepts until Close, and returns then. An accept error backs off and
 // never ends the loop. It must be called once.
 func (l *Listener) Serve() {
-	l.serving.Store(true)
-	defer close(l.served)
+	l.loop.Lock()
+	defer l.loop.Unlock()
 	backoff := time.Duration(0)
 	for {
 		c, err := l.ln.Accept()
@@ -111,16 +111,14 @@ func (l *Listener) wait(d time.Duration) {
 }
 
 // Close stops accepting, and returns when the accept loop has ended. Clients
-// that wait in the kernel's queue are reset by it.
-func (l *Listener) Close() error {
-	if !l.closing.CompareAndSwap(false, true) {
-		<-l.served
-		return nil
+// that wait in the kernel's queue are reset by it. Serve may be called or not,
+// before or after, and closing twice is harmless.
+func (l *Listener) Close() (err error) {
+	if l.closing.CompareAndSwap(false, true) {
+		close(l.stop)
+		err = l.ln.Close()
 	}
-	close(l.stop)
-	err := l.ln.Close()
-	if l.serving.Load() {
-		<-l.served
-	}
+	l.loop.Lock()
+	l.loop.Unlock() //lint:ignore SA2001 it is the wait for the accept loop
 	return err
 }

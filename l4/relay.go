@@ -81,7 +81,7 @@ func (c *conn) move(from session.Side) (at session.Side, err error) {
 		} else if err != nil {
 			return from, err
 		}
-		at, err, idle := c.burst(from, dst, bounded)
+		at, idle, err := c.burst(from, dst, bounded)
 		if !idle {
 			return at, err
 		}
@@ -89,22 +89,28 @@ func (c *conn) move(from session.Side) (at session.Side, err error) {
 }
 
 // burst copies window after window until one moves nothing.
-func (c *conn) burst(from session.Side, dst stream, src *io.LimitedReader) (at session.Side, err error, idle bool) {
-	for {
+//
+// A splice does not pass a byte sent as urgent, and takes it for the end of the
+// stream if the end is behind it. So what splices say of having nothing or being
+// over is asked again by a read, which drops the byte.
+func (c *conn) burst(from session.Side, dst stream, src *io.LimitedReader) (at session.Side, idle bool, err error) {
+	_, tcp := dst.(*net.TCPConn)
+	for splice := tcp && splices; ; {
 		if !c.arm(from, window(&c.config.Settings)) {
-			return from, errStopped, false
+			return from, false, errStopped
 		}
-		n, err := c.copyChunk(dst, src)
+		n, err := c.copyChunk(dst, src, splice)
 		c.moved(from, n)
+		late := errors.Is(err, os.ErrDeadlineExceeded)
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			if n == 0 {
-				return from, nil, true
-			}
-		case err != nil:
-			return c.failedAt(from, err), err, false
-		case src.N > 0:
-			return from, nil, false // the end of the stream
+		case err != nil && !late:
+			return c.failedAt(from, err), false, err
+		case late && n > 0, src.N == 0:
+			splice = tcp && splices
+		case splice:
+			splice = false
+		default:
+			return from, late, nil
 		}
 	}
 }
@@ -125,12 +131,12 @@ func (c *conn) arm(from session.Side, w time.Duration) bool {
 	return true
 }
 
-// copyChunk copies up to chunk bytes; in the kernel where that can be. A read
+// copyChunk copies up to chunk bytes, in the kernel if splice is set. A read
 // deadline ends it with nothing left in between: what was read was written.
-func (c *conn) copyChunk(dst stream, src *io.LimitedReader) (int64, error) {
+func (c *conn) copyChunk(dst stream, src *io.LimitedReader, splice bool) (int64, error) {
 	src.N = chunk
-	if tcp, ok := dst.(*net.TCPConn); ok && splices {
-		return tcp.ReadFrom(src)
+	if splice {
+		return dst.(*net.TCPConn).ReadFrom(src)
 	}
 	buf, ok := c.frontend.buffers.Get().(*[bufferSize]byte)
 	if !ok {
@@ -159,14 +165,18 @@ func (c *conn) failedAt(from session.Side, err error) session.Side {
 			return from.Other()
 		}
 	}
+	// Both may be over: from is then by itself if we had sent it the end of to.
 	to := from.Other()
-	switch {
-	case errors.Is(err, syscall.EPIPE):
+	if errors.Is(err, syscall.EPIPE) || isReset(c.socks[to]) && (c.hasEnded(to) || !isReset(c.socks[from])) {
 		return to
-	case isReset(c.socks[from]) || !isReset(c.socks[to]):
-		return from
 	}
-	return to
+	return from
+}
+
+func (c *conn) hasEnded(side session.Side) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended[side]
 }
 
 // over tells the session that a direction is over, at the socket of side.

@@ -2,10 +2,12 @@ package l4_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +22,54 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if child := childProcess(); child != nil {
+		child()
+		return
+	}
+	flag.Parse()
+	flag.Set("test.parallel", "8") // most tests wait most of the time
+	goleak.VerifyTestMain(m)
+}
+
+// engines are those that every test of behaviour runs over.
+var engines = []string{"copy"}
+
+// newFrontend is the one place that knows how an engine is chosen.
+func newFrontend(engine string, c l4.Config) *l4.Frontend {
+	if engine != "copy" {
+		panic("no engine " + engine)
+	}
+	return l4.NewFrontend(c)
+}
+
+// starter starts a rig on the engine of a test.
+type starter func(t testing.TB, s setup) *rig
+
+// onEngines runs test over every engine, beside other tests.
+func onEngines(t *testing.T, test func(t *testing.T, start starter)) {
+	t.Parallel()
+	onEnginesAlone(t, func(t *testing.T, start starter) {
+		t.Parallel()
+		test(t, start)
+	})
+}
+
+// onEnginesAlone is onEngines for a test that measures the whole process.
+func onEnginesAlone(t *testing.T, test func(t *testing.T, start starter)) {
+	for _, engine := range engines {
+		t.Run(engine, func(t *testing.T) {
+			test(t, func(t testing.TB, s setup) *rig {
+				t.Helper()
+				s.engine = engine
+				return start(t, s)
+			})
+		})
+	}
+}
+
+// engineOf returns the engine of a test inside onEngines.
+func engineOf(t *testing.T) string { return strings.Split(t.Name(), "/")[1] }
 
 // rig is a frontend in front of some backends, as a test sees it.
 type rig struct {
@@ -30,11 +79,14 @@ type rig struct {
 	pool    *pool.Pool
 	limit   *l4.Limit
 	records chan session.Record
+	conns   <-chan *net.TCPConn // of the backend that hands them over
+	apply   func([]pool.Spec)   // reloads the pool
 }
 
 // setup is what a test asks of a rig; its zero fields are the product's
 // defaults.
 type setup struct {
+	engine      string // see engines
 	set         session.Settings
 	policy      pool.Policy
 	strategy    string
@@ -43,6 +95,10 @@ type setup struct {
 	specs       []pool.Spec
 	names       *resolve.Cache
 	listen      string
+	record      func(session.Record) // called beside r.records
+	drop        bool                 // nothing goes to r.records
+	fault       func(error)          // nil: a fault fails the test
+	wrap        func(pool.Picker) pool.Picker
 }
 
 // defaults are those of a frontend in the file.
@@ -74,15 +130,39 @@ func start(t testing.TB, s setup) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if build := strategy.Build; s.wrap != nil {
+		strategy.Build = func(eligible []*pool.Member, previous pool.Picker) pool.Picker {
+			return s.wrap(build(eligible, nil))
+		}
+	}
 	if s.names == nil {
 		s.names = resolve.New(nil, nil)
 	}
+	if s.fault == nil {
+		s.fault = func(err error) { t.Errorf("fault: %v", err) }
+	}
+	if s.record == nil {
+		s.record = func(session.Record) {}
+	}
 	r := &rig{t: t, limit: l4.NewLimit(s.limit), records: make(chan session.Record, 1<<14)}
+	if s.specs == nil {
+		var habit func(c *net.TCPConn)
+		habit, r.conns = l4test.Hand(t)
+		s.specs = specs(l4test.Serve(t, habit).Addr)
+	}
 	r.pool = pool.New("p", pool.Config{Strategy: strategy, Policy: s.policy, Backends: s.specs}, pool.Hooks{})
-	r.front = l4.NewFrontend(l4.Config{
+	r.apply = func(to []pool.Spec) {
+		r.pool.Apply(pool.Config{Strategy: strategy, Policy: s.policy, Backends: to})
+	}
+	r.front = newFrontend(cmpOr(s.engine, engines[0]), l4.Config{
 		Name: "f", Pool: r.pool, Names: s.names, Limit: r.limit, Settings: s.set, MaxSessions: s.maxSessions,
-		Record: func(rec session.Record) { r.records <- rec },
-		Fault:  func(err error) { t.Errorf("fault: %v", err) },
+		Record: func(rec session.Record) {
+			s.record(rec)
+			if !s.drop {
+				r.records <- rec
+			}
+		},
+		Fault: s.fault,
 	})
 	ln, err := l4.Listen(cmpOr(s.listen, "127.0.0.1:0"), 0o600)
 	if err != nil {
@@ -93,9 +173,7 @@ func start(t testing.TB, s setup) *rig {
 	r.addr = ln.Addr()
 	t.Cleanup(func() {
 		ln.Close()
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		r.front.Shutdown(ctx)
+		r.front.Shutdown(canceled())
 		s.names.Close()
 		r.pool.Close()
 		r.quiet()
@@ -120,6 +198,43 @@ func (r *rig) dial() *net.TCPConn {
 	r.t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(2 * l4test.Patience))
 	return c.(*net.TCPConn)
+}
+
+// pair returns both ends of a new session: setup.specs was nil.
+func (r *rig) pair() (client, backend *net.TCPConn) {
+	r.t.Helper()
+	before := int64(0)
+	if r.pool != nil {
+		before = r.pool.Status().Backends[0].Total
+	}
+	client = r.dial()
+	select {
+	case backend = <-r.conns:
+	case <-time.After(l4test.Patience):
+		r.t.Fatalf("the session reached no backend\n%s", stacks())
+	}
+	backend.SetDeadline(time.Now().Add(2 * l4test.Patience))
+	if r.pool != nil {
+		eventually(r.t, "the session counts as connected", func() bool { return r.pool.Status().Backends[0].Total > before })
+	}
+	return client, backend
+}
+
+// refused connects a client that says something, and returns how it ends. A
+// reset can come as early as in the connect.
+func (r *rig) refused(hello string) string {
+	r.t.Helper()
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		return ending(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(2 * l4test.Patience))
+	if _, err := io.WriteString(c, hello); err != nil {
+		return ending(err) // the error is told once
+	}
+	_, err = io.ReadAll(c)
+	return ending(err)
 }
 
 // record waits for the next finished session.
@@ -159,9 +274,11 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
+// stacks returns the goroutines that are in the data plane.
 func stacks() string {
-	buf := make([]byte, 1<<18)
-	return string(buf[:runtime.Stack(buf, true)])
+	buf := make([]byte, 1<<20)
+	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
+	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return !strings.Contains(s, "sluice/l4.") }), "\n\n")
 }
 
 // line reads one line, byte by byte, so that nothing behind it is taken.
@@ -186,4 +303,11 @@ func ask(t testing.TB, c net.Conn, question string) string {
 		t.Fatal(err)
 	}
 	return line(t, c)
+}
+
+// canceled returns a context that is over.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }

@@ -80,11 +80,15 @@ func removeStale(path string) error {
 	if err != nil || info.Mode().Type() != fs.ModeSocket {
 		return err
 	}
-	if c, err := net.Dial("unix", path); err == nil {
-		c.Close()
-		return &net.OpError{Op: "listen", Net: "unix", Err: syscall.EADDRINUSE}
+	// Only this answer says that nobody listens: a full queue, for one, does not.
+	c, err := net.Dial("unix", path)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return os.Remove(path)
 	}
-	return os.Remove(path)
+	if err == nil {
+		c.Close()
+	}
+	return &net.OpError{Op: "listen", Net: "unix", Err: syscall.EADDRINUSE}
 }
 
 // ParseMode turns the octal text of a file mode, such as "0660", into its bits.

@@ -17,7 +17,8 @@ func waitReadable(s stream) error {
 }
 
 // waitReset waits until s's connection has failed, and takes nothing of what
-// the peer sent before. It ends as waitReadable does.
+// the peer sent before. It ends as waitReadable does. A hang-up alone is none:
+// a unix socket shows it for a peer that sent its bytes and closed.
 func waitReset(s stream) error {
 	return waitPoll(s, func(events int16) bool { return events&unix.POLLERR != 0 })
 }

@@ -156,3 +156,19 @@ func Source(n int64) func(c *net.TCPConn) {
 		}
 	}
 }
+
+// Hand hands each connection to the test, which may close it before the test
+// ends.
+func Hand(t testing.TB) (habit func(c *net.TCPConn), conns <-chan *net.TCPConn) {
+	ch := make(chan *net.TCPConn, 1<<10)
+	return func(c *net.TCPConn) {
+		ch <- c
+		<-t.Context().Done()
+	}, ch
+}
+
+// Abort closes c with RST.
+func Abort(c *net.TCPConn) {
+	c.SetLinger(0)
+	c.Close()
+}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package l4test
 
 import (
@@ -36,6 +38,29 @@ func Hole(t testing.TB) string {
 		c, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
 		if err != nil {
 			return addr
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+}
+
+// HoleUnix is Hole for a unix socket at path, which it returns.
+func HoleUnix(t testing.TB, path string) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			return path
 		}
 		t.Cleanup(func() { c.Close() })
 	}

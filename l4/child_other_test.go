@@ -1,0 +1,5 @@
+//go:build !linux
+
+package l4_test
+
+func childProcess() func() { return nil }

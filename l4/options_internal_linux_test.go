@@ -1,0 +1,228 @@
+package l4
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/l4/resolve"
+	"sluice/l4/session"
+	"sluice/pool"
+	"sluice/pool/balance"
+
+	"golang.org/x/sys/unix"
+)
+
+// options reads back what a socket has: keepalive, its three numbers, user
+// timeout in ms, no delay.
+func options(t *testing.T, c syscall.Conn) (got [6]int) {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Control(func(fd uintptr) {
+		for i, o := range [][2]int{
+			{unix.SOL_SOCKET, unix.SO_KEEPALIVE},
+			{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT},
+			{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT}, {unix.IPPROTO_TCP, unix.TCP_NODELAY},
+		} {
+			if got[i], err = unix.GetsockoptInt(int(fd), o[0], o[1]); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return got
+}
+
+// B101, B102, B021: the options of both sockets of a session.
+func TestSocketOptions(t *testing.T) {
+	backend, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	strategy, err := balance.ByName("round_robin", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		keep session.KeepAlive
+		user time.Duration
+		want [6]int
+	}{
+		{session.KeepAlive{Idle: 7 * time.Second, Interval: 3 * time.Second, Count: 2}, 5 * time.Second, [6]int{1, 7, 3, 2, 5000, 1}},
+		{session.KeepAlive{Idle: time.Minute, Interval: 10 * time.Second, Count: 6}, 0, [6]int{1, 60, 10, 6, 0, 1}},
+	} {
+		f := NewFrontend(Config{
+			Name: "f", Names: resolve.New(nil, nil),
+			Pool: pool.New("p", pool.Config{Strategy: strategy, Backends: []pool.Spec{{ID: "A", Address: backend.Addr().String(), Weight: 1}}}, pool.Hooks{}),
+			Settings: session.Settings{
+				Attempts: 1, ConnectTimeout: time.Second, DialBudget: time.Second, KeepAlive: c.keep, UserTimeout: c.user,
+			},
+		})
+		ln, err := Listen("127.0.0.1:0", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln.Assign(f)
+		go ln.Serve()
+		client, err := net.Dial("tcp", ln.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		served, err := backend.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A byte from the backend proves that the session relays.
+		served.Write([]byte("!"))
+		client.Read(make([]byte, 1))
+		f.mu.Lock()
+		for s := range f.live {
+			s.mu.Lock()
+			for side, sock := range s.socks {
+				if got := options(t, sock); got != c.want {
+					t.Errorf("side %d has options %v, want %v", side, got, c.want)
+				}
+			}
+			s.mu.Unlock()
+		}
+		f.mu.Unlock()
+		client.Close()
+		served.Close()
+		ln.Close()
+		f.Shutdown(t.Context())
+	}
+}
+
+func TestKeepAliveOff(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	c, err := dialOne(context.Background(), &session.Settings{}, ln.Addr().String(), time.Now().Add(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	tune(c, &session.Settings{})
+	if got := options(t, c); got[0] != 0 {
+		t.Errorf("keepalive is on: %v", got)
+	}
+}
+
+// Go listens with MPTCP where it can, unless it is told not to.
+func TestListenersAreNoMPTCP(t *testing.T) {
+	ln, err := Listen("127.0.0.1:0", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	raw, err := ln.ln.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Control(func(fd uintptr) {
+		if p, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || p != unix.IPPROTO_TCP {
+			t.Errorf("protocol %d, %v; want TCP", p, err)
+		}
+	})
+}
+
+// A dial to a free port of the ephemeral range can end in itself.
+func TestSelfConnectIsRefused(t *testing.T) {
+	port := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+	d := net.Dialer{LocalAddr: port, Control: func(_, _ string, raw syscall.RawConn) error {
+		return raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) })
+	}}
+	// A port that was ours a moment ago: nobody listens on it.
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port.Port = ln.Addr().(*net.TCPAddr).Port
+	ln.Close()
+	c, err := d.Dial("tcp", port.String())
+	if err != nil {
+		t.Skip(err)
+	}
+	_, err = accepted(c, &session.Settings{})
+	if f := session.FaultOf(err); f.Word != "refused" || f.Blame != session.OnBackend {
+		t.Errorf("got %v, %+v; want refused", err, f)
+	}
+}
+
+// The side of a failed splice is told by the sockets' states, also when the
+// other one is closed by then in an orderly way.
+func TestFailedSpliceIsHeldAgainstTheRightSide(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	pair := func() (ours stream, theirs *net.TCPConn) {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close(); s.Close() })
+		return s.(stream), c.(*net.TCPConn)
+	}
+	abort := func(c *net.TCPConn) {
+		c.SetLinger(0)
+		c.Close()
+	}
+	spliceError := &net.OpError{Op: "readfrom", Err: fmt.Errorf("splice: %w", syscall.ECONNRESET)}
+	for _, from := range []session.Side{session.Client, session.Backend} {
+		for _, failed := range []session.Side{session.Client, session.Backend} {
+			for _, closing := range []bool{false, true} {
+				if closing && failed == from {
+					continue
+				}
+				var c conn
+				var theirs [2]*net.TCPConn
+				c.socks[0], theirs[0] = pair()
+				c.socks[1], theirs[1] = pair()
+				if closing { // failed ended, and from ended after it
+					c.ended[failed] = true
+					c.socks[from].CloseWrite()
+					theirs[from].CloseWrite()
+					waitClosed(t, c.socks[from])
+				}
+				abort(theirs[failed])
+				if err := waitReset(c.socks[failed]); err != nil {
+					t.Fatal(err)
+				}
+				if at := c.failedAt(from, spliceError); at != failed {
+					t.Errorf("from %d, failed %d, closing %v: got %d", from, failed, closing, at)
+				}
+				if at := c.failedAt(from, &net.OpError{Op: "readfrom", Err: syscall.EPIPE}); at != from.Other() {
+					t.Errorf("EPIPE from %d: got %d", from, at)
+				}
+			}
+		}
+	}
+	if errors.Is(spliceError, syscall.EPIPE) {
+		t.Error("the errors are mixed up")
+	}
+}
+
+// waitClosed waits until both ends of s have ended.
+func waitClosed(t *testing.T, s stream) {
+	for end := time.Now().Add(10 * time.Second); !isReset(s); {
+		if time.Now().After(end) {
+			t.Fatal("the socket is not closed")
+		}
+		<-time.After(time.Millisecond)
+	}
+}

@@ -1,0 +1,150 @@
+package l4_test
+
+import (
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"sluice/l4/session"
+)
+
+// B099, B106: idle is the session's, not a direction's and not a read's.
+func TestIdleTimeout(t *testing.T) {
+	const idle = 800 * time.Millisecond
+	onEngines(t, func(t *testing.T, start starter) {
+		limited := defaults()
+		limited.IdleTimeout = idle
+		trickle := func(r *rig, e [2]*end, from session.Side, d time.Duration) {
+			var at int64
+			for began := time.Now(); time.Since(began) < d; at++ {
+				e[from].send(at, 1)
+				<-time.After(idle / 8)
+			}
+			e[from.Other()].wait(at)
+		}
+		t.Run("silence ends it", func(t *testing.T) {
+			t.Parallel()
+			r := start(t, setup{set: limited})
+			e := r.ends()
+			e[session.Client].read()
+			e[session.Backend].read()
+			began := time.Now()
+			e[session.Client].mustSee(0, "end")
+			if took := time.Since(began); took < idle-50*time.Millisecond || took > 2*idle {
+				t.Errorf("it took %v, want %v and somewhat more", took, idle)
+			}
+			e[session.Client].Close()
+			e[session.Backend].Close()
+			r.mustEnd(session.Idle, "cD", 0, 0)
+		})
+		sides(t, func(t *testing.T, from session.Side) { // one byte now and then, one way only
+			r := start(t, setup{set: limited})
+			e := r.ends()
+			e[session.Client].read()
+			e[session.Backend].read()
+			trickle(r, e, from, 4*idle)
+			e[session.Client].mustSee(e[session.Client].arrived.Load(), "end") // idle from now on
+			e[session.Backend].Close()
+			e[session.Client].Close()
+			rec := r.mustEnd(session.Idle, [2]string{"sD", "cD"}[from])
+			if rec.Total < 5*idle-100*time.Millisecond || rec.Last < idle/2 {
+				t.Errorf("record %+v", rec)
+			}
+		})
+		t.Run("off", func(t *testing.T) {
+			t.Parallel()
+			r := start(t, setup{})
+			e := r.ends()
+			e[session.Client].read()
+			<-time.After(3 * idle)
+			e[session.Backend].send(0, 10)
+			e[session.Client].wait(10)
+		})
+	})
+}
+
+// The half-close limit counts from the last byte, not from the end.
+func TestHalfCloseTimeoutCountsFromTheLastByte(t *testing.T) {
+	const half = 600 * time.Millisecond
+	onEngines(t, func(t *testing.T, start starter) {
+		sides(t, func(t *testing.T, who session.Side) {
+			set := defaults()
+			set.HalfCloseTimeout = half
+			r := start(t, setup{set: set})
+			e := r.ends()
+			e[who].CloseWrite()
+			e[who].read()
+			e[who.Other()].read()
+			e[who.Other()].mustSee(0, "end")
+			var at int64
+			for began := time.Now(); time.Since(began) < 3*half; at++ {
+				if err := e[who.Other()].send(at, 1); err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(half / 8)
+			}
+			e[who].mustSee(at, "end")
+			e[session.Client].Close()
+			e[session.Backend].Close()
+			if rec := r.mustEnd(session.HalfCloseTimeout, [2]string{"cD", "sD"}[who]); rec.Total < 4*half-50*time.Millisecond {
+				t.Errorf("record %+v", rec)
+			}
+		})
+	})
+}
+
+// A limit of a few milliseconds is late under load, and loses nothing.
+func TestTinyLimits(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		set := defaults()
+		set.IdleTimeout, set.HalfCloseTimeout = time.Second, time.Millisecond
+		r := start(t, setup{set: set})
+		for range 10 {
+			e := r.ends()
+			e[session.Client].read()
+			go func() {
+				e[session.Backend].send(0, 4<<20)
+				e[session.Backend].CloseWrite()
+			}()
+			e[session.Client].mustSee(4<<20, "end")
+			e[session.Client].Close()
+			e[session.Backend].Close()
+			r.record()
+		}
+	})
+}
+
+// B021: small messages wait for nobody's acknowledgement: two writes and one
+// answer would meet Nagle's algorithm and a delayed ACK, 40 ms each time.
+func TestSmallMessagesAreNotDelayed(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		r := start(t, setup{})
+		client, backend := r.pair()
+		go func() {
+			for buf := make([]byte, 64); ; {
+				if _, err := io.ReadFull(backend, buf); err != nil {
+					return
+				}
+				backend.Write(buf[:32])
+				backend.Write(buf[32:])
+			}
+		}()
+		var took []time.Duration
+		buf := make([]byte, 64)
+		for range 500 {
+			began := time.Now()
+			client.Write(buf[:32])
+			client.Write(buf[32:])
+			if _, err := io.ReadFull(client, buf); err != nil {
+				t.Fatal(err)
+			}
+			took = append(took, time.Since(began))
+		}
+		slices.Sort(took)
+		if took[250] > 20*time.Millisecond {
+			t.Errorf("half of the exchanges took more than %v", took[250])
+		}
+		t.Logf("median %v, p99 %v", took[250], took[495])
+	})
+}
