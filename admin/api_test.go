@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"sluice/admin/internal/answer"
 	"sluice/pool"
 )
 
@@ -58,24 +59,24 @@ func TestEveryStatusOfTheAPI(t *testing.T) {
 		{"POST", "/backends", `{"id":"n","id":"m","address":"10.0.0.1:80"}`, 400, `\"id\" is given twice`},
 		{"POST", "/backends", `{"id":"n","adress":"10.0.0.1:80"}`, 400, `unknown field \"adress\"; known are: address, id`},
 		{"POST", "/backends", `{"ID":"n","address":"10.0.0.1:80"}`, 400, "unknown field"},
-		{"POST", "/backends", `{"id":"a b","address":"10.0.0.1:80"}`, 400, "1 to 128 characters"},
-		{"POST", "/backends", `{"id":"` + long + `","address":"10.0.0.1:80"}`, 400, "1 to 128 characters"},
+		{"POST", "/backends", `{"id":"a b","address":"10.0.0.1:80"}`, 400, "1 to 128 of the characters"},
+		{"POST", "/backends", `{"id":"` + long + `","address":"10.0.0.1:80"}`, 400, "1 to 128 of the characters"},
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:80","weight":-1}`, 400, "from 0 to 1000"},
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:80","weight":1001}`, 400, "from 0 to 1000"},
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:80","weight":1.5}`, 400, "whole number"},
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:80","weight":99999999999999999999}`, 400, "whole number"},
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:80","weight":"1"}`, 400, "whole number"},
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:80","max_sessions":-1}`, 400, "whole number"},
-		{"POST", "/backends", `{"id":"n","address":"10.0.0.1"}`, 400, "must be host:port"},
-		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:0"}`, 400, "1 to 65535"},
-		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:65536"}`, 400, "1 to 65535"},
-		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:http"}`, 400, "1 to 65535"},
-		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:080"}`, 400, "1 to 65535"},
+		{"POST", "/backends", `{"id":"n","address":"10.0.0.1"}`, 400, `write \"10.0.0.1:PORT\"`},
+		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:0"}`, 400, "port is 1 to 65535"},
+		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:65536"}`, 400, "up to 65535"},
+		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:http"}`, 400, "up to 65535"},
+		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:080"}`, 400, "up to 65535"},
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:80,10.0.0.2:80"}`, 400, "exactly one"},
-		{"POST", "/backends", `{"id":"n","address":"http://10.0.0.1:80"}`, 400, "exactly one"},
-		{"POST", "/backends", `{"id":"n","address":":80"}`, 400, "neither an IP address nor a name"},
+		{"POST", "/backends", `{"id":"n","address":"http://10.0.0.1:80"}`, 400, `a URL; write \"10.0.0.1:80\"`},
+		{"POST", "/backends", `{"id":"n","address":":80"}`, 400, "has no host"},
 		{"POST", "/backends", `{"id":"n","address":"0.0.0.0:80"}`, 400, "to listen on"},
-		{"POST", "/backends", `{"id":"n","address":"10.0.0.256:80"}`, 400, "neither"},
+		{"POST", "/backends", `{"id":"n","address":"10.0.0.256:80"}`, 400, "no IPv4 address"},
 		{"POST", "/backends", `{"id":"n","address":"unix:app.sock"}`, 400, "absolute path"},
 		{"POST", "/backends", `{"id":"n","address":"unix:/` + long + `"}`, 400, "at most 107"},
 		{"POST", "/backends", `{"id":"a","address":"10.0.0.1:80"}`, 409, "configured already"},
@@ -104,7 +105,7 @@ func TestEveryStatusOfTheAPI(t *testing.T) {
 			before := r.do("GET", "/pools/web", "").text
 			p := r.do(c.method, c.path, c.body).want(t, c.status, c.text)
 			if p.StatusCode >= 400 {
-				if c.method != "HEAD" && decode[problem](t, p).Error == "" {
+				if c.method != "HEAD" && decode[answer.Problem](t, p).Error == "" {
 					t.Errorf("got %q; want an error in it", p.text)
 				}
 				if after := r.do("GET", "/pools/web", "").text; after != before {
@@ -229,8 +230,8 @@ func TestRefusedReloadListsEveryMistake(t *testing.T) {
 		{errors.New("cannot bind"), []string{"cannot bind"}},
 		{Errors{}, []string{"unknown error"}},
 	} {
-		r.reloaded = func() (Reloaded, error) { return Reloaded{}, c.err }
-		p := decode[problem](t, r.do("POST", "/reload", "").want(t, 422, c.want[0]))
+		r.reloaded = func(string) (Reloaded, error) { return Reloaded{}, c.err }
+		p := decode[answer.Problem](t, r.do("POST", "/reload", "").want(t, 422, c.want[0]))
 		if fmt.Sprint(p.Errors) != fmt.Sprint(c.want) || p.Error == "" {
 			t.Errorf("got %+v; want errors %q", p, c.want)
 		}
@@ -249,7 +250,6 @@ func TestOneLogLineForEachChangeAndNoneForReading(t *testing.T) {
 	r.do("PATCH", "/backends/n", `{"weight":3,"state":"drain"}`)
 	r.do("DELETE", "/backends/n", "")
 	r.do("PATCH", "/pools/web", `{"strategy":"least_connections"}`)
-	r.do("POST", "/reload", "")
 	var all []string
 	for _, e := range r.logs.All() {
 		m := e.ContextMap()
@@ -259,7 +259,7 @@ func TestOneLogLineForEachChangeAndNoneForReading(t *testing.T) {
 		all = append(all, e.Message+" "+fmt.Sprint(m["change"]))
 	}
 	want := "backend added <nil>|backend changed weight 1 -> 3, state ready -> drain|backend removed <nil>|" +
-		"strategy switched round_robin -> least_connections|reloaded <nil>"
+		"strategy switched round_robin -> least_connections"
 	if got := strings.Join(all, "|"); got != want {
 		t.Errorf("got %s; want %s", got, want)
 	}

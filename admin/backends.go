@@ -3,11 +3,11 @@ package admin
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"sluice/admin/internal/answer"
 	"sluice/pool"
 
 	"go.uber.org/zap"
@@ -61,7 +61,7 @@ func (s *Server) addBackend(c *call) (int, any, error) {
 	s.orders.Lock()
 	defer s.orders.Unlock()
 	if added(p.Status()) >= s.most {
-		return 0, nil, refuse(http.StatusConflict, "pool %s has %d backends of the API already, the most it may have",
+		return 0, nil, answer.Refuse(http.StatusConflict, "pool %s has %d backends of the API already, the most it may have",
 			p.Name(), s.most)
 	}
 	if err := p.Add(spec); err != nil {
@@ -82,16 +82,13 @@ func (c *call) spec() (name string, spec pool.Spec, err error) {
 		"id":           text(&spec.ID),
 		"address":      text(&spec.Address),
 		"weight":       whole(&weight, pool.MaxWeight),
-		"max_sessions": whole(&most, math.MaxInt32),
+		"max_sessions": whole(&most, pool.MaxSessionLimit),
 	})
 	if err != nil {
 		return "", spec, err
 	}
-	if err := checkName(spec.ID); err != nil {
-		return "", spec, refuse(http.StatusBadRequest, `field "id" %v`, err)
-	}
-	if err := checkAddress(spec.Address); err != nil {
-		return "", spec, refuse(http.StatusBadRequest, `field "address" %v`, err)
+	if err := check(spec); err != nil {
+		return "", spec, err
 	}
 	spec.Weight = 1
 	if weight != nil {
@@ -101,6 +98,22 @@ func (c *call) spec() (name string, spec pool.Spec, err error) {
 		spec.MaxSessions = *most
 	}
 	return name, spec, nil
+}
+
+// check says what is wrong with what names a new backend.
+func check(spec pool.Spec) error {
+	for _, f := range []struct {
+		name, value string
+		check       func(string) error
+	}{{"id", spec.ID, pool.CheckName}, {"address", spec.Address, pool.CheckAddress}} {
+		if f.value == "" {
+			return answer.Refuse(http.StatusBadRequest, "field %q is missing", f.name)
+		}
+		if err := f.check(f.value); err != nil {
+			return answer.Refuse(http.StatusBadRequest, "field %q: %v", f.name, err)
+		}
+	}
+	return nil
 }
 
 // added counts the backends that the API added.
@@ -137,7 +150,7 @@ func (s *Server) removeBackend(c *call) (int, any, error) {
 	if err := p.Remove(c.name); err != nil {
 		return 0, nil, err
 	}
-	s.proxy.lines.prune(s.src.Pools())
+	s.proxy.Prune(s.src.Pools())
 	s.changed(c, "backend removed", zap.String("pool", p.Name()), zap.String("backend", c.name),
 		zap.String("address", was.Address), zap.Int64("active", was.Active))
 	return http.StatusNoContent, nil, nil
@@ -169,11 +182,11 @@ func (s *Server) patchBackend(c *call) (int, any, error) {
 func (c *call) patch() (p pool.Patch, err error) {
 	err = c.object(fields{
 		"weight":       whole(&p.Weight, pool.MaxWeight),
-		"max_sessions": whole(&p.MaxSessions, math.MaxInt32),
+		"max_sessions": whole(&p.MaxSessions, pool.MaxSessionLimit),
 		"state":        state(&p.Admin),
 	})
 	if err == nil && p == (pool.Patch{}) {
-		err = refuse(http.StatusBadRequest, "nothing to change; send some of: max_sessions, state, weight")
+		err = answer.Refuse(http.StatusBadRequest, "nothing to change; send some of: max_sessions, state, weight")
 	}
 	return p, err
 }

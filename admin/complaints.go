@@ -3,9 +3,15 @@ package admin
 import (
 	"log"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
+
+// complaintLines bounds the lines a second of each level: peers can cause as
+// many as they like. Chosen.
+const complaintLines = 5
 
 // complaints is where net/http writes its lines. What it says of clients and of
 // broken connections is of no interest unless somebody looks for it; a panic is
@@ -13,7 +19,10 @@ import (
 type complaints struct{ log *zap.Logger }
 
 func newComplaints(l *zap.Logger) *log.Logger {
-	return log.New(complaints{l.WithOptions(zap.AddStacktrace(zap.FatalLevel))}, "", 0)
+	bounded := zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(c, time.Second, complaintLines, 0)
+	})
+	return log.New(complaints{l.WithOptions(bounded, zap.AddStacktrace(zap.FatalLevel))}, "", 0)
 }
 
 // Write takes one line.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"sluice/admin/internal/answer"
 )
 
 // maxBody bounds the body of an API request. The longest sensible one, a
@@ -33,11 +35,11 @@ func (c *call) object(f fields) error {
 		return err
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
-		return refuse(http.StatusBadRequest, "the body is empty; send a JSON object with some of: %s", f.names())
+		return answer.Refuse(http.StatusBadRequest, "the body is empty; send a JSON object with some of: %s", f.names())
 	}
 	var whole json.RawMessage
 	if err := json.Unmarshal(text, &whole); err != nil {
-		return refuse(http.StatusBadRequest, "the body is not one JSON object: %v", err)
+		return answer.Refuse(http.StatusBadRequest, "the body is not one JSON object: %v", err)
 	}
 	return f.take(json.NewDecoder(bytes.NewReader(text)))
 }
@@ -49,39 +51,39 @@ func (c *call) body() ([]byte, error) {
 	case err == nil:
 		return text, nil
 	case errors.As(err, &large):
-		return nil, refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxBody)
+		return nil, answer.Refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxBody)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refuse(http.StatusRequestTimeout, "the body did not arrive within %v", bodyTimeout)
+		return nil, answer.Refuse(http.StatusRequestTimeout, "the body did not arrive within %v", bodyTimeout)
 	}
-	return nil, refuse(http.StatusBadRequest, "the body broke off: %v", err)
+	return nil, answer.Refuse(http.StatusBadRequest, "the body broke off: %v", err)
 }
 
 // take walks the keys of an object that is known to be valid JSON.
 func (f fields) take(d *json.Decoder) error {
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return refuse(http.StatusBadRequest, "the body must be a JSON object with some of: %s", f.names())
+		return answer.Refuse(http.StatusBadRequest, "the body must be a JSON object with some of: %s", f.names())
 	}
 	seen := map[string]bool{}
 	for d.More() {
 		token, err := d.Token()
 		if err != nil {
-			return refuse(http.StatusBadRequest, "the body is not one JSON object: %v", err)
+			return answer.Refuse(http.StatusBadRequest, "the body is not one JSON object: %v", err)
 		}
 		key, _ := token.(string)
 		set, known := f[key]
 		if !known {
-			return refuse(http.StatusBadRequest, "unknown field %q; known are: %s", key, f.names())
+			return answer.Refuse(http.StatusBadRequest, "unknown field %q; known are: %s", key, f.names())
 		}
 		if seen[key] {
-			return refuse(http.StatusBadRequest, "field %q is given twice", key)
+			return answer.Refuse(http.StatusBadRequest, "field %q is given twice", key)
 		}
 		seen[key] = true
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return refuse(http.StatusBadRequest, "field %q: %v", key, err)
+			return answer.Refuse(http.StatusBadRequest, "field %q: %v", key, err)
 		}
 		if err := set(value); err != nil {
-			return refuse(http.StatusBadRequest, "field %q %v", key, err)
+			return answer.Refuse(http.StatusBadRequest, "field %q %v", key, err)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"sluice/admin/internal/answer"
 )
 
 // guard decides who may do what. Its rules, beside tokens, are about browsers:
@@ -16,7 +19,6 @@ import (
 type guard struct {
 	hosts   map[string]bool
 	secrets []secret
-	open    bool
 }
 
 // secret is a token's hash. Comparing hashes lets neither the content nor the
@@ -36,7 +38,7 @@ const (
 )
 
 func newGuard(set Settings) guard {
-	g := guard{hosts: map[string]bool{}, open: set.Open}
+	g := guard{hosts: map[string]bool{}}
 	for _, h := range set.Hosts {
 		g.hosts[hostname(h)] = true
 	}
@@ -51,8 +53,8 @@ func newGuard(set Settings) guard {
 //   - The probes are for anybody.
 //   - A change must come from no foreign page and name this host, and needs an
 //     operator if there are tokens.
-//   - Reading, and /proxy whatever the method, needs a reader if the listener is
-//     open. Without a token it must name this host: the token shows that no
+//   - Reading, and /proxy whatever the method, needs a reader if the request came
+//     in through a listener that others can reach. Without a token it must name this host: the token shows that no
 //     rebound name led a browser here.
 //   - A foreign page may not send through /proxy what it may not send to the
 //     API, nor open a WebSocket through it.
@@ -62,26 +64,57 @@ func (g *guard) admit(r *http.Request, k kind) (role, error) {
 	}
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if (!reads || wantsUpgrade(r)) && g.foreign(r) {
-		return nobody, refuse(http.StatusForbidden, "the request comes from a page of another site")
+		return nobody, answer.Refuse(http.StatusForbidden, "the request comes from a page of another site")
 	}
 	who := g.role(r)
 	change := k == steering && !reads
 	if (who == nobody || change) && !g.here(r.Host) {
-		return who, refuse(http.StatusForbidden,
+		return who, answer.Refuse(http.StatusForbidden,
 			"host %q is neither an address, localhost nor in the hosts of [admin]", r.Host)
 	}
-	return who, g.allow(who, change)
+	return who, g.allow(r, who, change)
 }
 
-func (g *guard) allow(who role, change bool) error {
+func (g *guard) allow(r *http.Request, who role, change bool) error {
 	switch {
-	case who == nobody && (g.open || change && len(g.secrets) > 0):
-		return refuse(http.StatusUnauthorized, "a token is needed: Authorization: Bearer TOKEN")
+	case who == nobody && (public(r) || change && len(g.secrets) > 0):
+		return answer.Refuse(http.StatusUnauthorized, "a token is needed: Authorization: Bearer TOKEN")
 	case who == reader && change:
-		return refuse(http.StatusForbidden, "the token may read only; a change needs an operate token")
+		return answer.Refuse(http.StatusForbidden, "the token may read only; a change needs an operate token")
 	}
 	return nil
 }
+
+// listenerKey is where the context of a request holds the net.Addr of the
+// listener that its connection came in through.
+type listenerKey struct{}
+
+// noteListener is the server's BaseContext hook.
+func noteListener(ln net.Listener) context.Context {
+	return context.WithValue(context.Background(), listenerKey{}, ln.Addr())
+}
+
+// public reports whether others than this machine can reach the listener that r
+// came in through. It is asked for each request and not taken from the settings:
+// a connection may outlive its listener. It is not the connection's own address
+// that counts, either: what comes to a public listener by loopback may come from
+// a forwarder on this machine.
+func public(r *http.Request) bool {
+	at := r.Context().Value(listenerKey{})
+	if at == nil { // the handler runs in a server that is not ours
+		at = r.Context().Value(http.LocalAddrContextKey)
+	}
+	switch a := at.(type) {
+	case *net.UnixAddr:
+		return false
+	case *net.TCPAddr:
+		return !a.IP.IsLoopback()
+	}
+	return true // nobody knows
+}
+
+// wantsUpgrade reports whether a request asks for another protocol.
+func wantsUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
 
 // role looks the request's token up. It compares with all of them, whatever it
 // finds.

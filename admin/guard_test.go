@@ -1,6 +1,13 @@
 package admin
 
 import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -14,16 +21,19 @@ const (
 var tokens = []Token{{"look-only", false}, {"steer", true}}
 
 func TestWhoMayDoWhat(t *testing.T) {
-	closed := Settings{Proxy: proxying.Proxy, Hosts: []string{"Sluice.Example"}}
-	locked := closed
+	type stance struct {
+		Settings
+		public bool // others can reach the listener
+	}
+	closed := stance{Settings: Settings{Proxy: proxying.Proxy, Hosts: []string{"Sluice.Example"}}}
+	locked, bare := closed, closed
 	locked.Tokens = tokens
+	bare.public = true
 	open := locked
-	open.Open = true
-	bare := closed
-	bare.Open = true
+	open.public = true
 	for _, c := range []struct {
 		name    string
-		set     Settings
+		set     stance
 		request string
 		headers string // separated by |
 		status  int
@@ -80,7 +90,10 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"our page may post through /proxy", closed, "POST /proxy/", "Origin: http://127.0.0.1|Host: 127.0.0.1", 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := start(t, c.set, newPool(t, "web", namedWeb(t, "a")))
+			r := start(t, c.set.Settings, newPool(t, "web", namedWeb(t, "a")))
+			if c.set.public {
+				r.goPublic()
+			}
 			method, path, _ := strings.Cut(c.request, " ")
 			var headers []string
 			if c.headers != "" {
@@ -96,6 +109,80 @@ func TestWhoMayDoWhat(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// goPublic serves on a listener that others can reach, and sends what follows
+// there.
+func (r *rig) goPublic() (ln net.Listener) {
+	r.t.Helper()
+	ln, err := net.Listen("tcp4", ":0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.serve(ln)
+	r.addr = fmt.Sprintf("127.0.0.1:%d", ln.Addr().(*net.TCPAddr).Port)
+	return ln
+}
+
+// What a connection may do does not grow when the listener that it came in
+// through gives way to one that needs no token.
+func TestConnectionOutlivesItsPublicListener(t *testing.T) {
+	r := start(t, Settings{Tokens: tokens}, newPool(t, "web"))
+	loopback := r.addr
+	ln := r.goPublic()
+	old := r.connect()
+	in := bufio.NewReader(old)
+	ask := func(status int, headers ...string) {
+		t.Helper()
+		io.WriteString(old, get("/status", headers...))
+		wantNext(t, in, status)
+	}
+	ask(200, readToken)
+	ln.Close()
+	r.Use(Settings{})
+	ask(401)
+	ask(401, readToken)
+	r.addr = loopback
+	r.do("GET", "/status", "").want(t, 200, "")
+}
+
+func TestUnixSocketIsNotPublic(t *testing.T) {
+	r := start(t, Settings{Tokens: tokens}, newPool(t, "web"))
+	ln, err := net.Listen("unix", t.TempDir()+"/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.serve(ln)
+	c, err := net.Dial("unix", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, get("/status"))
+	wantStatus(t, c, 200)
+}
+
+// A handler that runs in another server judges by the connection's own address.
+func TestHandlerInAnotherServer(t *testing.T) {
+	r := start(t, Settings{}, newPool(t, "web"))
+	for _, c := range []struct {
+		local  net.Addr
+		status int
+	}{
+		{nil, 401},
+		{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, 401},
+		{&net.TCPAddr{IP: net.IPv6loopback}, 200},
+		{&net.UnixAddr{}, 200},
+	} {
+		q := httptest.NewRequest("GET", "http://localhost/status", nil)
+		if c.local != nil {
+			q = q.WithContext(context.WithValue(q.Context(), http.LocalAddrContextKey, c.local))
+		}
+		w := httptest.NewRecorder()
+		if r.Handler().ServeHTTP(w, q); w.Code != c.status {
+			t.Errorf("got %d by %v, want %d", w.Code, c.local, c.status)
+		}
 	}
 }
 

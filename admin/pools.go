@@ -3,6 +3,8 @@ package admin
 import (
 	"net/http"
 
+	"sluice/admin/internal/answer"
+
 	"go.uber.org/zap"
 )
 
@@ -26,11 +28,11 @@ func (s *Server) patchPool(c *call) (int, any, error) {
 		return 0, nil, err
 	}
 	if name == "" {
-		return 0, nil, refuse(http.StatusBadRequest, `nothing to change; send {"strategy": "NAME"}`)
+		return 0, nil, answer.Refuse(http.StatusBadRequest, `nothing to change; send {"strategy": "NAME"}`)
 	}
 	strategy, err := s.src.Strategy(p, name)
 	if err != nil {
-		return 0, nil, refuse(http.StatusBadRequest, "field \"strategy\": %v", err)
+		return 0, nil, answer.Refuse(http.StatusBadRequest, "field \"strategy\": %v", err)
 	}
 	s.orders.Lock()
 	defer s.orders.Unlock()

@@ -3,6 +3,8 @@ package admin
 import (
 	"net/http"
 	"strings"
+
+	"sluice/admin/internal/answer"
 )
 
 // readiness is the answer of /readyz when all is well.
@@ -34,10 +36,10 @@ func (s *Server) readyz(c *call) (int, any, error) {
 // unready returns why the process is not ready; nil if it is.
 func (s *Server) unready() error {
 	if s.src.Draining() {
-		return refuse(http.StatusServiceUnavailable, "draining: the process is shutting down")
+		return answer.Refuse(http.StatusServiceUnavailable, "draining: the process is shutting down")
 	}
 	if !s.src.Bound() {
-		return refuse(http.StatusServiceUnavailable, "not every listener is bound yet")
+		return answer.Refuse(http.StatusServiceUnavailable, "not every listener is bound yet")
 	}
 	var waiting []string
 	for _, p := range s.src.Pools() {
@@ -46,7 +48,7 @@ func (s *Server) unready() error {
 		}
 	}
 	if len(waiting) > 0 {
-		return refuse(http.StatusServiceUnavailable,
+		return answer.Refuse(http.StatusServiceUnavailable,
 			"first probe results are missing in pool %s", strings.Join(waiting, ", "))
 	}
 	return nil
@@ -59,13 +61,13 @@ func (s *Server) unreadyFrontend(name string) error {
 		}
 		p, err := s.pool(f.Pool)
 		if err != nil {
-			return refuse(http.StatusServiceUnavailable, "frontend %s has no pool", name)
+			return answer.Refuse(http.StatusServiceUnavailable, "frontend %s has no pool", name)
 		}
 		if p.Eligible() == 0 {
-			return refuse(http.StatusServiceUnavailable,
+			return answer.Refuse(http.StatusServiceUnavailable,
 				"no backend of pool %s is up, ready and of weight above 0", p.Name())
 		}
 		return nil
 	}
-	return refuse(http.StatusNotFound, "no frontend %q", name)
+	return answer.Refuse(http.StatusNotFound, "no frontend %q", name)
 }

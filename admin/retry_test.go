@@ -105,8 +105,9 @@ func TestAllDialsFailed(t *testing.T) {
 }
 
 func TestDialThatHangsGivesWayToAnother(t *testing.T) {
-	r := start(t, proxying, newPool(t, "web", l4test.Hole(t), namedWeb(t, "b")))
-	r.proxy.search.ConnectTimeout = 50 * time.Millisecond
+	short := defaults
+	short.ConnectTimeout = 50 * time.Millisecond
+	r := startWith(t, short, proxying, newPool(t, "web", l4test.Hole(t), namedWeb(t, "b")))
 	r.do("POST", "/proxy/", "x").want(t, 200, "b")
 	if rec := r.record(); rec.Attempts[0].Error != "timeout" {
 		t.Errorf("got attempts %+v; want timeout first", rec.Attempts)
@@ -233,7 +234,7 @@ func TestStaleConnectionsFailNoRequest(t *testing.T) {
 func TestBrokenResponseHeaderCountsAsAFailure(t *testing.T) {
 	garbage := raw(t, func(c *net.TCPConn, _ *bufio.Reader, _ *http.Request) { io.WriteString(c, "SSH-2.0-nope\r\n") })
 	huge := raw(t, func(c *net.TCPConn, _ *bufio.Reader, _ *http.Request) {
-		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nX: %s\r\n\r\n", strings.Repeat("h", 2*maxAnswerHeader))
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nX: %s\r\n\r\n", strings.Repeat("h", 1<<20))
 	})
 	r := start(t, proxying, newPool(t, "web", garbage.Addr, huge.Addr))
 	r.do("POST", "/proxy/", "").want(t, 502, "backend a sent no response")

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/admin/proxy"
 	"sluice/l4"
 	"sluice/l4/l4test"
 	"sluice/l4/session"
@@ -40,7 +41,7 @@ type rig struct {
 	pools    atomic.Pointer[[]*pool.Pool]
 	draining atomic.Bool
 	bound    atomic.Bool
-	reloaded func() (Reloaded, error)
+	reloaded func(by string) (Reloaded, error)
 	client   *http.Client
 }
 
@@ -62,33 +63,44 @@ func newPool(t *testing.T, name string, addresses ...string) *pool.Pool {
 // start serves until the end of the test. Then no lease may be left.
 func start(t *testing.T, set Settings, pools ...*pool.Pool) *rig {
 	t.Helper()
+	return startWith(t, defaults, set, pools...)
+}
+
+// defaults are the settings of /proxy in most tests: those of a frontend.
+var defaults = session.Settings{
+	Attempts: 3, ConnectTimeout: 2 * time.Second, DialBudget: 6 * time.Second, HalfCloseTimeout: time.Minute,
+}
+
+func startWith(t *testing.T, search session.Settings, set Settings, pools ...*pool.Pool) *rig {
+	t.Helper()
 	core, logs := observer.New(zapcore.InfoLevel)
 	r := &rig{t: t, logs: logs, records: make(chan session.Record, 4096)}
 	r.pools.Store(&pools)
 	r.bound.Store(true)
-	r.reloaded = func() (Reloaded, error) { return Reloaded{Generation: 2}, nil }
+	r.reloaded = func(string) (Reloaded, error) { return Reloaded{Generation: 2}, nil }
 	r.Server = New(Sources{
 		About:     func() About { return About{Generation: 1, Engine: "copy", Version: "test"} },
 		Frontends: func() []l4.Status { return r.fronts() },
 		Pools:     func() []*pool.Pool { return *r.pools.Load() },
 		Strategy:  func(_ *pool.Pool, name string) (pool.Strategy, error) { return balance.ByName(name, "") },
-		Reload:    func(context.Context) (Reloaded, error) { return r.reloaded() },
+		Reload:    func(_ context.Context, by string) (Reloaded, error) { return r.reloaded(by) },
 		Draining:  r.draining.Load,
 		Bound:     r.bound.Load,
-	}, set, dialTest, func(rec session.Record) { r.records <- rec }, zap.New(core))
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, set, proxy.Options{
+		Dial:     dialTest,
+		Settings: search,
+		Record:   func(rec session.Record) { r.records <- rec },
+	}, zap.New(core))
+	ln := listen(t)
 	r.addr = ln.Addr().String()
-	served := make(chan error, 1)
-	go func() { served <- r.Serve(ln) }()
-	eventually(t, "listening", func() bool { return r.listen() != "" })
+	served := r.serve(ln)
 	transport := &http.Transport{DisableCompression: true, ExpectContinueTimeout: l4test.Patience}
 	r.client = &http.Client{Transport: transport}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		r.shutdown()
+		if n := r.stop(l4test.Patience); n != 0 {
+			t.Errorf("Drain cut %d requests; want none", n)
+		}
 		if err := <-served; err != nil {
 			t.Errorf("Serve returned %v; want nil", err)
 		}
@@ -119,13 +131,32 @@ func (r *rig) fronts() (list []l4.Status) {
 	return list
 }
 
-func (r *rig) shutdown() {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), l4test.Patience)
-	defer cancel()
-	if err := r.Shutdown(ctx); err != nil {
-		r.t.Errorf("Shutdown: %v", err)
+// listen opens a port of its own.
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
+	return ln
+}
+
+// serve serves on ln, and returns once it does.
+func (r *rig) serve(ln net.Listener) (served <-chan error) {
+	r.t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- r.Serve(ln) }()
+	eventually(r.t, "listening", func() bool { return r.listen() == ln.Addr() })
+	return done
+}
+
+// stop drains for at most d and closes. It returns how many requests were cut.
+func (r *rig) stop(d time.Duration) (cut int) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	cut = r.Drain(ctx)
+	r.Close()
+	return cut
 }
 
 func (r *rig) wantNoLeases() {
@@ -137,7 +168,7 @@ func (r *rig) wantNoLeases() {
 			}
 		}
 	}
-	if n := r.proxy.gate.count(); n != 0 {
+	if n := r.Active(); n != 0 {
 		r.t.Errorf("%d requests are still in /proxy; want 0", n)
 	}
 }

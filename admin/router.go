@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"sluice/admin/internal/answer"
 )
 
 // kind is what a path is for, which decides who may use it.
@@ -116,5 +118,5 @@ func named(t target, escaped string) (target, error) {
 }
 
 func nowhere() (target, error) {
-	return target{kind: steering}, refuse(http.StatusNotFound, "no such path")
+	return target{kind: steering}, answer.Refuse(http.StatusNotFound, "no such path")
 }

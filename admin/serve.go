@@ -1,8 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"time"
+
+	"sluice/admin/internal/answer"
+	"sluice/admin/proxy"
 
 	"go.uber.org/zap"
 )
@@ -22,7 +26,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.turnAway(w, t, err)
 	case t.kind == traffic:
-		s.forward(w, r, passage{t, rules.proxy, who != nobody})
+		s.forward(w, r, t, rules.proxy, who != nobody)
 	default:
 		s.obey(w, r, t)
 	}
@@ -30,13 +34,41 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // turnAway answers a request that got no further than the guard.
 func (s *Server) turnAway(w http.ResponseWriter, t target, err error) {
-	if t.kind == traffic {
-		s.proxy.rejected.Add(1)
-	}
-	if statusOf(err) == http.StatusUnauthorized {
+	if answer.StatusOf(err) == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	}
-	answerError(w, err)
+	if t.kind == traffic {
+		s.proxy.Reject(w, err)
+		return
+	}
+	answer.Error(w, err)
+}
+
+// forward passes a request on to a backend. ours says that its Authorization
+// header is for us.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, t target, set ProxySettings, ours bool) {
+	if !set.Enabled {
+		s.turnAway(w, t, answer.Refuse(http.StatusNotFound, "/proxy is switched off"))
+		return
+	}
+	p, err := s.pool(cmp.Or(t.name, set.Pool))
+	if err != nil {
+		s.turnAway(w, t, err)
+		return
+	}
+	s.proxy.Forward(w, r, proxy.Way{Pool: p, Path: t.rest, ResponseTimeout: set.ResponseTimeout, Private: ours})
+}
+
+// proxyPoolName returns the name of the pool behind /proxy; empty if several
+// are configured and none is chosen.
+func (s *Server) proxyPoolName(set ProxySettings) string {
+	if set.Pool != "" {
+		return set.Pool
+	}
+	if pools := s.src.Pools(); len(pools) == 1 {
+		return pools[0].Name()
+	}
+	return ""
 }
 
 // obey answers an API request.
@@ -44,17 +76,17 @@ func (s *Server) obey(w http.ResponseWriter, r *http.Request, t target) {
 	do := t.methods.of(r.Method)
 	if do == nil {
 		w.Header().Set("Allow", t.methods.allow())
-		answerError(w, refuse(http.StatusMethodNotAllowed, "%s is not for this path; it takes %s",
+		answer.Error(w, answer.Refuse(http.StatusMethodNotAllowed, "%s is not for this path; it takes %s",
 			r.Method, t.methods.allow()))
 		return
 	}
 	bound(w, r)
 	status, body, err := do(s, &call{w, r, t.name})
 	if err != nil {
-		answerError(w, err)
+		answer.Error(w, err)
 		return
 	}
-	answer(w, status, body)
+	answer.JSON(w, status, body)
 }
 
 // bound limits how long the client may take to send and to read. The server

@@ -3,14 +3,13 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"sluice/l4/session"
+	"sluice/admin/proxy"
 
 	"go.uber.org/zap"
 )
@@ -28,7 +27,8 @@ const (
 	answerTimeout = 30 * time.Second
 	// maxHeader bounds a request's header: room for many cookies. Chosen.
 	maxHeader = 64 << 10
-	// linger is how long Shutdown leaves to what it has cut. As for sessions.
+	// linger is how long Close leaves to an answer that is under way. As for
+	// sessions.
 	linger = time.Second
 )
 
@@ -39,29 +39,31 @@ type Server struct {
 	http  http.Server
 	door  door
 	rules atomic.Pointer[rules]
-	proxy *front
-	most  int                    // see maxAdded
-	addr  atomic.Pointer[string] // last listened on
+	proxy *proxy.Front
+	most  int                      // see maxAdded
+	addr  atomic.Pointer[net.Addr] // last listened on
 
 	// orders is held during a change, so that what is logged as before and after
 	// belongs together. Bodies are read before.
 	orders sync.Mutex
 }
 
-// New returns a server that listens nowhere yet. record gets one record per
-// /proxy request, under the frontend name "/proxy"; nil drops it. dial is how
-// /proxy reaches a backend's address.
-func New(s Sources, set Settings, dial Dial, record func(session.Record), logger *zap.Logger) *Server {
+// New returns a server that listens nowhere yet. Of o, Left and ErrorLog are the
+// server's own and need not be set.
+func New(s Sources, set Settings, o proxy.Options, logger *zap.Logger) *Server {
 	server := &Server{src: s, log: logger, most: maxAdded, door: door{max: maxConns, conns: map[net.Conn]time.Time{}}}
-	server.proxy = newFront(dial, record, server.door.leave, logger)
+	complaints := newComplaints(logger)
+	o.Left, o.ErrorLog = server.door.leave, complaints
+	server.proxy = proxy.New(o)
 	server.rules.Store(newRules(set))
 	server.http = http.Server{
 		Handler:           server.Handler(),
+		BaseContext:       noteListener,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ConnState:         server.door.changed,
-		ErrorLog:          newComplaints(logger),
+		ErrorLog:          complaints,
 	}
 	return server
 }
@@ -70,13 +72,13 @@ func New(s Sources, set Settings, dial Dial, record func(session.Record), logger
 // go of the connections to backends that are gone.
 func (s *Server) Use(set Settings) {
 	s.rules.Store(newRules(set))
-	s.proxy.lines.prune(s.src.Pools())
+	s.proxy.Prune(s.src.Pools())
 }
 
-// Serve accepts on ln until ln is closed or Shutdown is called, and returns nil
+// Serve accepts on ln until ln is closed or Close is called, and returns nil
 // then. It closes ln. It may be called for several listeners.
 func (s *Server) Serve(ln net.Listener) error {
-	addr := addressOf(ln.Addr())
+	addr := ln.Addr()
 	s.addr.Store(&addr)
 	err := s.http.Serve(ln)
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
@@ -85,52 +87,29 @@ func (s *Server) Serve(ln net.Listener) error {
 	return err
 }
 
-// listen returns the address that was last listened on; empty if none was.
-func (s *Server) listen() string {
+// listen returns the address that was last listened on; nil if none was.
+func (s *Server) listen() net.Addr {
 	if a := s.addr.Load(); a != nil {
 		return *a
 	}
-	return ""
+	return nil
 }
 
-// Shutdown refuses new /proxy requests, waits for those under way, upgraded
-// connections included, and closes the listeners last, so that the API answers
-// until then. When ctx ends first it cuts what is left and returns an error
-// that says how much that was.
-func (s *Server) Shutdown(ctx context.Context) error {
-	idle := s.proxy.gate.shut()
-	var err error
-	select {
-	case <-idle:
-	case <-ctx.Done():
-		if n := s.proxy.gate.count(); n > 0 {
-			err = fmt.Errorf("cut %d requests through /proxy: %w", n, context.Cause(ctx))
-		}
-		s.proxy.cut()
-		within(idle, linger)
-	}
-	s.close(ctx)
-	within(idle, linger)
-	s.proxy.lines.close()
-	return err
-}
+// Active returns how many requests are on their way through /proxy.
+func (s *Server) Active() int64 { return s.proxy.Status(nil, "").Active }
 
-// close ends the listeners and the connections. An answer that is under way
-// gets a moment.
-func (s *Server) close(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), linger)
+// Drain refuses new requests through /proxy and waits for those under way,
+// upgraded connections included. When ctx ends first it cuts what is left, and
+// returns how much that was. The API goes on answering.
+func (s *Server) Drain(ctx context.Context) (cut int) { return s.proxy.Drain(ctx) }
+
+// Close cuts what Drain has not waited for, closes the listeners, and ends the
+// connections. An answer of the API that is under way gets a moment.
+func (s *Server) Close() {
+	s.proxy.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), linger)
 	defer cancel()
 	if s.http.Shutdown(ctx) != nil {
 		s.http.Close()
-	}
-}
-
-// within waits for done, but not longer than d.
-func within(done <-chan struct{}, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
 	}
 }

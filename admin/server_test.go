@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -99,7 +98,7 @@ func TestUpgradedConnectionGivesItsPlaceBack(t *testing.T) {
 	eventually(t, "every place", func() bool { return r.inside() == 0 })
 }
 
-func TestShutdownWaitsForWhatGoesThroughProxy(t *testing.T) {
+func TestDrainWaitsForWhatGoesThroughProxy(t *testing.T) {
 	here, goOn := make(chan bool), make(chan bool)
 	r := start(t, proxying, newPool(t, "web", web(t, func(w http.ResponseWriter, _ *http.Request) {
 		here <- true
@@ -109,38 +108,52 @@ func TestShutdownWaitsForWhatGoesThroughProxy(t *testing.T) {
 	var both sync.WaitGroup
 	both.Go(func() { r.do("GET", "/proxy/", "").want(t, 200, "whole") })
 	await(t, "the request", here)
-	both.Go(r.shutdown)
-	eventually(t, "the refusal", func() bool {
-		return r.do("GET", "/proxy/", "").StatusCode == http.StatusServiceUnavailable
+	both.Go(func() {
+		if n := r.Drain(t.Context()); n != 0 {
+			t.Errorf("Drain cut %d requests; want none", n)
+		}
 	})
+	r.wantDraining()
 	r.do("GET", "/status", "").want(t, 200, `"active":1`) // the API answers until the end
 	close(goOn)
 	both.Wait()
+	r.do("POST", "/reload", "").want(t, 200, "")
 }
 
-func TestShutdownWaitsForAWebSocketAndThenReturnsAtOnce(t *testing.T) {
+// wantDraining waits until /proxy refuses, and checks how.
+func (r *rig) wantDraining() {
+	r.t.Helper()
+	var p reply
+	eventually(r.t, "the refusal", func() bool {
+		p = r.do("GET", "/proxy/", "")
+		return p.StatusCode == http.StatusServiceUnavailable
+	})
+	if p.want(r.t, 503, "shutting down"); !p.Close {
+		r.t.Error("the refusal leaves the connection open; want Connection: close")
+	}
+}
+
+func TestDrainWaitsForAWebSocketAndThenReturnsAtOnce(t *testing.T) {
 	r := start(t, proxying, newPool(t, "web", echoSocket(t).Addr))
 	c, in := r.upgrade()
-	done := make(chan error, 1)
-	go func() { done <- r.Shutdown(t.Context()) }()
-	eventually(t, "the refusal", func() bool {
-		return r.do("GET", "/proxy/", "").StatusCode == http.StatusServiceUnavailable
-	})
+	done := make(chan int, 1)
+	go func() { done <- r.Drain(t.Context()) }()
+	r.wantDraining()
 	io.WriteString(c, "still here")
 	wantBytes(t, in, "still here")
 	select {
-	case err := <-done:
-		t.Fatalf("Shutdown returned %v with a WebSocket open", err)
+	case n := <-done:
+		t.Fatalf("Drain returned %d with a WebSocket open", n)
 	default:
 	}
 	c.CloseWrite()
 	io.Copy(io.Discard, in)
-	if err := await(t, "the end of Shutdown", done); err != nil {
-		t.Errorf("Shutdown: %v", err)
+	if n := await(t, "the end of the drain", done); n != 0 {
+		t.Errorf("Drain cut %d requests; want none", n)
 	}
 }
 
-func TestShutdownCutsWhatOutlastsItsTime(t *testing.T) {
+func TestDrainCutsWhatOutlastsItsTime(t *testing.T) {
 	here := make(chan bool, 2)
 	hanging := web(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/begun" {
@@ -159,11 +172,8 @@ func TestShutdownCutsWhatOutlastsItsTime(t *testing.T) {
 	io.WriteString(begun, get("/pools/web/proxy/begun"))
 	await(t, "one request", here)
 	await(t, "the other", here)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	err := r.Shutdown(ctx)
-	if err == nil || !strings.Contains(err.Error(), "cut 3 requests") {
-		t.Errorf("Shutdown returned %v; want that 3 requests were cut", err)
+	if n := r.stop(0); n != 3 {
+		t.Errorf("Drain cut %d requests; want 3", n)
 	}
 	wantStatus(t, waits, 503)
 	if text, err := io.ReadAll(begun); err == nil && strings.HasSuffix(string(text), "0\r\n\r\n") {
@@ -177,13 +187,10 @@ func TestShutdownCutsWhatOutlastsItsTime(t *testing.T) {
 	}
 }
 
-func TestServeAfterShutdownReturns(t *testing.T) {
+func TestServeAfterCloseReturns(t *testing.T) {
 	r := start(t, Settings{}, newPool(t, "web"))
-	r.shutdown()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.Close()
+	ln := listen(t)
 	if err := r.Serve(ln); err != nil {
 		t.Errorf("got %v; want nil", err)
 	}
@@ -198,9 +205,7 @@ func TestClosedListenerEndsServeAndAnotherGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- r.Serve(ln) }()
-	eventually(t, "the address", func() bool { return r.listen() == "unix:"+ln.Addr().String() })
+	done := r.serve(ln)
 	ln.Close()
 	if err := await(t, "the end of Serve", done); err != nil {
 		t.Errorf("Serve returned %v; want nil", err)

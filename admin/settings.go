@@ -6,8 +6,7 @@ import "time"
 // once New or Use has them.
 type Settings struct {
 	Hosts  []string // names under which a browser may reach it
-	Tokens []Token  // none: no token is asked, unless Open
-	Open   bool     // the listener is not on loopback: everything but the probes needs a token
+	Tokens []Token  // none: whoever reaches a listener on loopback may do everything, and others nothing
 	Proxy  ProxySettings
 }
 

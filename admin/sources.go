@@ -18,9 +18,11 @@ type Sources struct {
 	// Strategy returns the strategy of that name with the ties that the file gives
 	// the pool. Its error says which names are known.
 	Strategy func(p *pool.Pool, name string) (pool.Strategy, error)
-	Reload   func(ctx context.Context) (Reloaded, error) // the error may be an Errors
-	Draining func() bool                                 // the process is shutting down
-	Bound    func() bool                                 // every listener is bound
+	// Reload makes the file current, calls Use, and logs what came of it. by is who
+	// asked for it. The error may be an Errors.
+	Reload   func(ctx context.Context, by string) (Reloaded, error)
+	Draining func() bool // the process is shutting down
+	Bound    func() bool // every listener is bound
 }
 
 // About is the head of GET /status.

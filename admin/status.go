@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"sluice/admin/internal/answer"
 	"sluice/l4"
 	"sluice/pool"
 )
@@ -35,7 +36,7 @@ func (s *Server) status(*call) (int, any, error) {
 func (s *Server) frontends() []l4.Status {
 	list := slices.Clone(s.src.Frontends())
 	if set := s.rules.Load().proxy; set.Enabled {
-		list = append(list, s.proxy.status(s.listen(), s.proxyPoolName(set)))
+		list = append(list, s.proxy.Status(s.listen(), s.proxyPoolName(set)))
 	}
 	if list == nil {
 		list = []l4.Status{}
@@ -66,7 +67,7 @@ func (s *Server) pool(name string) (*pool.Pool, error) {
 		names = append(names, p.Name())
 	}
 	if name != "" || len(names) == 0 {
-		return nil, refuse(http.StatusNotFound, "no pool %q", name)
+		return nil, answer.Refuse(http.StatusNotFound, "no pool %q", name)
 	}
-	return nil, refuse(http.StatusBadRequest, "name one of the pools: %s", strings.Join(names, ", "))
+	return nil, answer.Refuse(http.StatusBadRequest, "name one of the pools: %s", strings.Join(names, ", "))
 }

@@ -118,7 +118,9 @@ func TestUpgradedConnectionHoldsItsLease(t *testing.T) {
 func TestHalfClosedSilenceHasAnEnd(t *testing.T) {
 	for _, who := range []string{"client", "backend"} {
 		t.Run("after the "+who+" ended", func(t *testing.T) {
-			r := start(t, proxying, newPool(t, "web", socket(t, func(c *net.TCPConn, in *bufio.Reader) {
+			short := defaults
+			short.HalfCloseTimeout = 50 * time.Millisecond
+			r := startWith(t, short, proxying, newPool(t, "web", socket(t, func(c *net.TCPConn, in *bufio.Reader) {
 				if who == "backend" {
 					c.CloseWrite()
 				}
@@ -128,7 +130,6 @@ func TestHalfClosedSilenceHasAnEnd(t *testing.T) {
 					<-t.Context().Done()
 				}
 			}).Addr))
-			r.proxy.halfOpen = 50 * time.Millisecond
 			c, in := r.upgrade()
 			if who == "client" {
 				c.CloseWrite()

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -100,13 +101,17 @@ func (d *daemon) signal(sig syscall.Signal) {
 	}
 }
 
-// hangUp reloads by SIGHUP and waits for the line that tells how it went.
+// hangUp reloads by SIGHUP and waits for the line that tells how it went. Lines
+// of reloads by others may come in between.
 func (d *daemon) hangUp(msg string) (line map[string]any) {
 	d.t.Helper()
-	before := len(d.lines(msg))
+	ours := func() []map[string]any {
+		return slices.DeleteFunc(d.lines(msg), func(line map[string]any) bool { return line["by"] != "SIGHUP" })
+	}
+	before := len(ours())
 	d.signal(syscall.SIGHUP)
-	eventually(d.t, msg, func() bool { return len(d.lines(msg)) > before })
-	return d.lines(msg)[before]
+	eventually(d.t, msg, func() bool { return len(ours()) > before })
+	return ours()[before]
 }
 
 // What the log says of a reload.

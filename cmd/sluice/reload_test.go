@@ -68,6 +68,7 @@ func TestReloadRefusesBrokenFile(t *testing.T) {
 			t.Errorf("%s: a client got %q, %v", name, got, err)
 		}
 	}
+	d.wantAlike(refused, len(broken))
 	echoes(t, session)
 	if v := d.view(); v.Generation != 1 {
 		t.Errorf("got generation %d after broken files, want 1", v.Generation)
@@ -76,6 +77,32 @@ func TestReloadRefusesBrokenFile(t *testing.T) {
 		t.Errorf("got changes %q", changes)
 	}
 	echoes(t, session)
+}
+
+// wantAlike wants n reloads by a signal and n by the API to have left the same
+// lines, but for who asked.
+func (d *daemon) wantAlike(msg string, n int) {
+	d.t.Helper()
+	eventually(d.t, fmt.Sprint(2*n, " lines ", msg), func() bool { return len(d.lines(msg)) == 2*n })
+	by := map[string]int{}
+	for _, line := range d.lines(msg) {
+		who := fmt.Sprint(line["by"])
+		if strings.HasPrefix(who, "127.0.0.1:") {
+			who = "API"
+		}
+		delete(line, "by")
+		delete(line, "time")
+		by[who+fmt.Sprint(line)]++
+	}
+	for line, count := range by {
+		other := strings.Replace(line, "SIGHUP", "API", 1)
+		if other == line {
+			other = strings.Replace(line, "API", "SIGHUP", 1)
+		}
+		if by[other] != count {
+			d.t.Errorf("got %d lines %s, but %d %s", count, line, by[other], other)
+		}
+	}
 }
 
 // B116: a byte order mark either does no harm or is refused, but never breaks
@@ -119,6 +146,7 @@ func TestReloadUnchanged(t *testing.T) {
 		t.Errorf("only comments changed: got %d %+v", status, answer)
 	}
 	d.hangUp(unchanged)
+	eventually(t, "one line for each of 52 reloads", func() bool { return len(d.lines(unchanged)) == 52 })
 	if v := d.view(); v.Generation != 1 {
 		t.Errorf("got generation %d, want 1", v.Generation)
 	}

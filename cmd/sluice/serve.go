@@ -39,6 +39,7 @@ func serve(ctx context.Context, path string, stderr io.Writer) error {
 	signal.Ignore(syscall.SIGPIPE)
 
 	out := logs.New(stderr)
+	defer out.TakeStandard()()
 	b, err := balancer.Start(balancer.Options{
 		Load:    func() (*config.Config, error) { return config.Load(path) },
 		Logs:    out,
@@ -48,7 +49,7 @@ func serve(ctx context.Context, path string, stderr io.Writer) error {
 		out.Close(flushTime)
 		return err
 	}
-	reloadUntilStopped(ctx, b, out, signals)
+	reloadUntilStopped(ctx, b, signals)
 	if err := stop(b, signals); err != nil {
 		out.Close(flushTimeForced)
 		return err
@@ -58,7 +59,7 @@ func serve(ctx context.Context, path string, stderr io.Writer) error {
 }
 
 // reloadUntilStopped reloads at every SIGHUP and returns at any other signal.
-func reloadUntilStopped(ctx context.Context, b *balancer.Balancer, out *logs.Logs, signals <-chan os.Signal) {
+func reloadUntilStopped(ctx context.Context, b *balancer.Balancer, signals <-chan os.Signal) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -67,8 +68,7 @@ func reloadUntilStopped(ctx context.Context, b *balancer.Balancer, out *logs.Log
 			if s != syscall.SIGHUP {
 				return
 			}
-			done, err := b.Reload(ctx)
-			out.Reload(done.Generation, done.Changes, err)
+			_, _ = b.Reload(ctx, "SIGHUP") // it tells the log
 		}
 	}
 }

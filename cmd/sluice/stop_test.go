@@ -4,12 +4,14 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -194,6 +196,103 @@ func TestStopWaitsForLastSession(t *testing.T) {
 		t.Errorf("got exit status %d, want 0", status)
 	}
 	tookBetween(t, "the exit after the last session", time.Since(began), 0, 10*time.Second)
+}
+
+// Once the drain begins nobody new gets through /proxy, whatever else still
+// runs; a request that is under way is answered, and the API goes on.
+func TestStopRefusesNewProxyRequests(t *testing.T) {
+	t.Parallel()
+	here, goOn := make(chan bool, 1), make(chan bool)
+	tcp, web := l4test.Serve(t, l4test.Tag("A")), l4test.Serve(t, func(c *net.TCPConn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+			return
+		}
+		select {
+		case here <- true:
+		default: // only the first is waited for
+		}
+		<-goOn
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole")
+	})
+	d := startDaemon(t, head+"[admin.proxy]\npool = \"h\"\n[process]\ndrain_timeout = \"60s\"\n"+
+		frontendText("web", free, "p")+poolText("p", "", "A="+tcp.Addr)+
+		"[[pool]]\nname = \"h\"\n[pool.health]\nprobe = \"none\"\n[[pool.backend]]\naddress = \""+web.Addr+"\"\n")
+	session, _ := open(t, d.frontend("web").Listen)
+	answers := make(chan string, 1)
+	go func() {
+		r, err := adminClient.Get("http://" + d.admin + "/proxy/slow")
+		if err != nil {
+			answers <- err.Error()
+			return
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		answers <- fmt.Sprint(string(text), err)
+	}()
+	<-here
+	d.signal(syscall.SIGTERM)
+	d.await("the drain", "draining")
+	if got := d.lines("draining")[0]["sessions"]; got != 2.0 {
+		t.Errorf("draining: got %v sessions, want 2, one of /proxy", got)
+	}
+	eventually(t, "the refusal", d.refusesProxy)
+	if status, body := d.ask("GET", "/status", ""); status != http.StatusOK {
+		t.Errorf("status while draining: got %d %s, want 200", status, body)
+	}
+	echoes(t, session)
+	close(goOn)
+	if got := <-answers; got != "whole<nil>" {
+		t.Errorf("the request under way got %s, want its whole response", got)
+	}
+	echoes(t, session)
+	session.Close()
+	if status := d.exit(); status != 0 {
+		t.Errorf("got exit status %d, want 0", status)
+	}
+	if got := d.lines("stopped")[0]["cut"]; got != 0.0 {
+		t.Errorf("got cut %v, want 0", got)
+	}
+}
+
+// refusesProxy reports whether a request through /proxy is told that the program
+// shuts down, and to go elsewhere with the next one. One that is not refused is
+// given up.
+func (d *daemon) refusesProxy() bool {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "GET", "http://"+d.admin+"/proxy/new", nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	a, err := (&http.Transport{}).RoundTrip(r) // adminClient would ask for the close itself
+	if err != nil {
+		return false
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	return err == nil && a.StatusCode == http.StatusServiceUnavailable && a.Close &&
+		strings.Contains(string(text), "shutting down")
+}
+
+// Sessions and requests through /proxy share one drain timeout.
+func TestStopCutsSessionsAndRequestsTogether(t *testing.T) {
+	t.Parallel()
+	tcp, web := l4test.Serve(t, l4test.Tag("A")), l4test.Serve(t, upgrade)
+	d := startDaemon(t, head+"[admin.proxy]\npool = \"h\"\n[process]\ndrain_timeout = \"2s\"\n"+
+		frontendText("web", free, "p")+poolText("p", "", "A="+tcp.Addr)+poolText("h", "", "W="+web.Addr))
+	open(t, d.frontend("web").Listen)
+	openUpgraded(t, d.admin)
+	began := time.Now()
+	d.signal(syscall.SIGTERM)
+	if status := d.exit(); status != 0 {
+		t.Errorf("got exit status %d, want 0", status)
+	}
+	// The upper bound is for a machine that is busy with other tests.
+	tookBetween(t, "the exit", time.Since(began), 1900*time.Millisecond, 12*time.Second)
+	if got := d.lines("stopped")[0]["cut"]; got != 2.0 {
+		t.Errorf("got cut %v, want 2", got)
+	}
 }
 
 // upgrade is an HTTP server that switches to an echo.

@@ -5,41 +5,6 @@ import (
 	"testing"
 )
 
-func TestParseAddress(t *testing.T) {
-	t.Parallel()
-	f := func(text string, want endpoint) {
-		t.Helper()
-		if got, err := parseAddress(text); err != nil || got != want {
-			t.Errorf("got %+v, %v for %q, want %+v", got, err, text, want)
-		}
-	}
-	f("127.0.0.1:6379", endpoint{host: "127.0.0.1", port: 6379})
-	f(":0", endpoint{})
-	f("[::]:65535", endpoint{host: "::", port: 65535})
-	f("[0:0::1]:1", endpoint{host: "::1", port: 1})
-	f("[::ffff:10.0.0.1]:1", endpoint{host: "10.0.0.1", port: 1})
-	f("[fe80::1%eth0]:1", endpoint{host: "fe80::1%eth0", port: 1})
-	f("LocalHost:1", endpoint{host: "localhost", port: 1})
-	f("redis_1.db.svc.cluster.local.:1", endpoint{host: "redis_1.db.svc.cluster.local", port: 1})
-	f("1.example:1", endpoint{host: "1.example", port: 1})
-	f("unix:/run//a/../x.sock", endpoint{unix: "/run/x.sock"})
-	f("unix:/"+strings.Repeat("x", maxUnixPath-1), endpoint{unix: "/" + strings.Repeat("x", maxUnixPath-1)})
-}
-
-func TestParseAddressRefuses(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{
-		"", ":", "x", ":x", ":-1", ":+1", ":1.0", ":65536", "a:1:2", "[a]:1", "[]:1", "[::1", "::1]:1", "[::1]1",
-		"a..b:1", ".a:1", "a-:1", "a b:1", " a:1", "a:1 ", "a:1,b:2", "a:1;b:2", "1.2.3:1", "01.2.3.4:1", "1:2",
-		"http://a:1", "//a:1", "unix:", "unix:x", "unix:/", "unix:/a/", "unix:/a,unix:/b", "unix:/a\x00", "unix:@x",
-		"unix:/" + strings.Repeat("x", maxUnixPath), strings.Repeat("x", 300) + ":1", "caf\u00e9:1",
-	} {
-		if got, err := parseAddress(text); err == nil {
-			t.Errorf("got %+v for %q, want an error", got, text)
-		}
-	}
-}
-
 func TestOverlaps(t *testing.T) {
 	t.Parallel()
 	f := func(a, b string, want bool) {

@@ -7,21 +7,36 @@ import (
 	"time"
 
 	"sluice/l4/session"
+	"sluice/pool"
 )
+
+// DefaultSettings are those of a frontend whose file says nothing of them.
+func DefaultSettings() session.Settings {
+	return session.Settings{
+		Attempts:         3,
+		ConnectTimeout:   2 * time.Second,
+		DialBudget:       6 * time.Second,
+		IdleTimeout:      0,
+		HalfCloseTimeout: time.Minute,
+		KeepAlive:        session.KeepAlive{Idle: time.Minute, Interval: 10 * time.Second, Count: 6},
+		UserTimeout:      0,
+	}
+}
 
 // frontend reads one [[frontend]], and gives the endpoint to listen on; nil if
 // that is not known.
 func (t table) frontend() (Frontend, *endpoint) {
+	absent := DefaultSettings()
 	f := Frontend{
-		MaxSessions: t.whole("max_sessions", 0, 0, maxSessions),
+		MaxSessions: t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
 		Settings: session.Settings{
-			Attempts:         t.whole("attempts", 3, 1, 100),
-			ConnectTimeout:   t.duration("connect_timeout", 2*time.Second, spanDial),
-			DialBudget:       t.duration("dial_budget", 6*time.Second, spanDial),
-			IdleTimeout:      t.duration("idle_timeout", 0, spanLimit),
-			HalfCloseTimeout: t.duration("half_close_timeout", time.Minute, spanLimit),
-			KeepAlive:        t.sub("keepalive").keepAlive(),
-			UserTimeout:      t.duration("user_timeout", 0, spanUser),
+			Attempts:         t.whole("attempts", absent.Attempts, 1, 100),
+			ConnectTimeout:   t.duration("connect_timeout", absent.ConnectTimeout, spanDial),
+			DialBudget:       t.duration("dial_budget", absent.DialBudget, spanDial),
+			IdleTimeout:      t.duration("idle_timeout", absent.IdleTimeout, spanLimit),
+			HalfCloseTimeout: t.duration("half_close_timeout", absent.HalfCloseTimeout, spanLimit),
+			KeepAlive:        t.sub("keepalive").keepAlive(absent.KeepAlive),
+			UserTimeout:      t.duration("user_timeout", absent.UserTimeout, spanUser),
 		},
 	}
 	t.adviseDial(f.Settings)
@@ -48,11 +63,11 @@ func (t table) adviseDial(s session.Settings) {
 	}
 }
 
-func (t table) keepAlive() session.KeepAlive {
+func (t table) keepAlive(absent session.KeepAlive) session.KeepAlive {
 	k := session.KeepAlive{
-		Idle:     t.duration("idle", time.Minute, spanIdle),
-		Interval: t.duration("interval", 10*time.Second, spanKeep),
-		Count:    t.whole("count", 6, 1, 127), // tcp(7): what the kernel accepts for TCP_KEEPCNT
+		Idle:     t.duration("idle", absent.Idle, spanIdle),
+		Interval: t.duration("interval", absent.Interval, spanKeep),
+		Count:    t.whole("count", absent.Count, 1, 127), // tcp(7): what the kernel accepts for TCP_KEEPCNT
 	}
 	t.wholeSeconds("idle", k.Idle)
 	t.wholeSeconds("interval", k.Interval)
@@ -77,7 +92,7 @@ func (t table) endpoint(key string, parse func(string) (endpoint, error)) (strin
 		return "", nil
 	}
 	e, err := parse(text)
-	if errors.Is(err, errSeveral) {
+	if errors.Is(err, pool.ErrSeveral) {
 		err = fmt.Errorf("%w; write one %s per address", err, t.keys.header)
 	}
 	if err != nil {
@@ -104,7 +119,7 @@ func (t table) mode(key string, absent uint32, at *endpoint) uint32 {
 	case err != nil || bits > 0o777:
 		t.wrong(key, `%s is no mode; write octal digits up to 0777, such as "0660"`, quote(text))
 		return absent
-	case at != nil && at.unix == "":
+	case at != nil && at.Unix == "":
 		t.wrong(key, "only a unix socket has a mode, and listen is none; remove it")
 	}
 	return uint32(bits)

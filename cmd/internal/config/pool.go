@@ -112,7 +112,7 @@ func (t table) backends(connects bool) []pool.Spec {
 		specs = append(specs, spec)
 	}
 	t.adviseBackends(specs)
-	i := slices.IndexFunc(addresses.all, func(c claim) bool { return c.at.port == mysqlPort })
+	i := slices.IndexFunc(addresses.all, func(c claim) bool { return c.at.Port == mysqlPort })
 	if connects && i >= 0 {
 		addresses.all[i].table.warn("address", "a plain TCP probe against MySQL or MariaDB (port %d) "+
 			`makes the server block this machine in time; write probe = "none" in [pool.health]`, mysqlPort)
@@ -137,12 +137,12 @@ func (t table) backend() (pool.Spec, *endpoint) {
 		ID:          t.text("id", address),
 		Address:     address,
 		Weight:      t.whole("weight", 1, 0, pool.MaxWeight),
-		MaxSessions: t.whole("max_sessions", 0, 0, maxSessions),
+		MaxSessions: t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
 	}
 	switch {
 	case t.has("id") && t.values["id"] == s.ID:
 		t.checkName("id", s.ID)
-	case at != nil && !nameForm.MatchString(address):
+	case at != nil && pool.CheckName(address) != nil:
 		t.wrong("id", "missing; the address has characters that an id cannot have, so it cannot stand for one")
 	}
 	return s, at

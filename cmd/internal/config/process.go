@@ -1,9 +1,11 @@
 package config
 
 import (
+	"net"
 	"time"
 
 	"sluice/admin"
+	"sluice/pool"
 )
 
 // process reads [process].
@@ -11,7 +13,7 @@ func (t table) process() Process {
 	return Process{
 		DrainTimeout: t.duration("drain_timeout", 25*time.Second, spanLimit),
 		Engine:       t.word("engine", "auto", []string{"auto", "copy"}, "epoll"),
-		MaxSessions:  t.whole("max_sessions", 0, 0, maxSessions),
+		MaxSessions:  t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
 	}
 }
 
@@ -48,12 +50,11 @@ func (t table) admin(proxy table) (Admin, *endpoint) {
 	case err != nil:
 		t.wrong("listen", "%v", err)
 		return a, nil
-	case e.unix != "":
+	case e.Unix != "":
 		t.wrong("listen", "a unix socket is not supported yet; write a loopback address and a port")
 		return a, nil
 	}
-	a.Settings.Open = !e.loopback()
-	if file := t.values["token_file"]; a.Settings.Open && (file == nil || file == "") {
+	if file := t.values["token_file"]; !e.loopback() && (file == nil || file == "") {
 		t.wrong("listen", "%s is not loopback, so others could steer this process; "+
 			"set token_file, or listen on 127.0.0.1", quote(a.Listen))
 	}
@@ -73,12 +74,12 @@ func (t table) hosts(key string) []string {
 			t.wrong(key, "got %s in the list; strings are needed", described(v))
 			continue
 		}
-		name, err := parseHost(host, false)
-		if err != nil || name == "" {
+		at, err := parseAddress(net.JoinHostPort(host, "0"))
+		if err != nil || at.Host == "" {
 			t.wrong(key, "%s is no host name; write it without scheme and port", quote(host))
 			continue
 		}
-		hosts = append(hosts, name)
+		hosts = append(hosts, at.Host)
 	}
 	return hosts
 }

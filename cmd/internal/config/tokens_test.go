@@ -19,20 +19,23 @@ func TestTokens(t *testing.T) {
 		{Secret: strings.Repeat("b", 24), Operate: true},
 		{Secret: strings.Repeat("c", 24), Operate: true},
 	}
-	if got := c.Admin.Settings; !reflect.DeepEqual(got.Tokens, want) || !got.Open {
-		t.Errorf("got %+v, want an open listener with %+v", got, want)
+	if got := c.Admin.Settings.Tokens; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-func TestOpenIsWhatOthersReach(t *testing.T) {
+// What others can reach is not started without tokens.
+func TestPublicListenerNeedsTokens(t *testing.T) {
 	t.Parallel()
 	for listen, want := range map[string]bool{
 		"": false, "127.0.0.2:0": false, "[::1]:0": false, "localhost:0": false, ":0": true, "10.0.0.1:0": true, "lb:0": true,
 	} {
-		c := newDocument().set("[admin]", "token_file", `"testdata/good.tokens"`).set("[admin]", "listen", `"`+listen+`"`).parsed(t)
-		if got := c.Admin.Settings.Open; got != want {
-			t.Errorf("got %t for %q, want %t", got, listen, want)
+		d := newDocument().set("[admin]", "listen", `"`+listen+`"`)
+		_, err := Parse("test.toml", []byte(d.String()))
+		if got := err != nil && strings.Contains(err.Error(), "set token_file"); got != want {
+			t.Errorf("got %v for %q without tokens, want a refusal: %t", err, listen, want)
 		}
+		d.set("[admin]", "token_file", `"testdata/good.tokens"`).parsed(t)
 	}
 }
 

@@ -2,8 +2,9 @@ package config
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
+
+	"sluice/pool"
 )
 
 // text reads a string.
@@ -32,14 +33,10 @@ func (t table) required(key string) (string, bool) {
 	return text, text != ""
 }
 
-// nameForm is what names and ids are made of: they are labels of metrics and
-// parts of paths in the API.
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9_.:/\[\]-]{1,128}$`)
-
 // checkName notes that a name has a wrong form.
 func (t table) checkName(key, name string) {
-	if !nameForm.MatchString(name) {
-		t.wrong(key, "%s is no name: 1 to 128 of the characters A-Z a-z 0-9 _ . : / [ ] -", quote(name))
+	if err := pool.CheckName(name); err != nil {
+		t.wrong(key, "%v", err)
 	}
 }
 
@@ -77,10 +74,6 @@ func (t table) boolean(key string, absent bool) bool {
 		return absent
 	}
 }
-
-// maxSessions bounds every limit on sessions: more descriptors than a kernel
-// gives to one process.
-const maxSessions = 1_000_000_000
 
 // whole reads an integer from least to most.
 func (t table) whole(key string, absent, least, most int) int {

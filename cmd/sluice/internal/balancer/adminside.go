@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"sluice/admin"
+	"sluice/admin/proxy"
 	"sluice/cmd/internal/config"
 	"sluice/cmd/sluice/internal/logs"
 	"sluice/l4"
-	"sluice/l4/session"
 	"sluice/pool"
 	"sluice/pool/balance"
 
@@ -27,7 +27,7 @@ func (b *Balancer) newAdmin(set admin.Settings) *admin.Server {
 		Reload:    b.Reload,
 		Draining:  b.draining.Load,
 		Bound:     func() bool { return b.view.Load().generation > 0 },
-	}, set, b.dial, b.options.Logs.Session, b.log)
+	}, set, proxy.Options{Dial: b.dial, Settings: b.web, Record: b.options.Logs.Session}, b.log)
 }
 
 func (b *Balancer) about() admin.About {
@@ -69,7 +69,7 @@ func (b *Balancer) strategy(p *pool.Pool, name string) (pool.Strategy, error) {
 
 // dial is how /proxy reaches a backend: by the path that sessions take.
 func (b *Balancer) dial(ctx context.Context, address string) (net.Conn, error) {
-	return l4.Dial(ctx, b.names, &session.Settings{}, address)
+	return l4.Dial(ctx, b.names, &b.web, address)
 }
 
 // serveAdmin serves until ln is closed.

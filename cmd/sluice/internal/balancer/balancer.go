@@ -32,6 +32,7 @@ import (
 	"sluice/cmd/sluice/internal/logs"
 	"sluice/l4"
 	"sluice/l4/resolve"
+	"sluice/l4/session"
 	"sluice/pool"
 
 	"go.uber.org/zap"
@@ -58,11 +59,20 @@ type Balancer struct {
 	started  time.Time
 	limit    *l4.Limit
 	names    *resolve.Cache
+	web      session.Settings // of requests through /proxy
 	admin    *admin.Server
 	draining atomic.Bool
 	view     atomic.Pointer[view]
 
-	// mu guards the fields below. It is held by one start, reload, or stop.
+	// turn is held by one reload from before it reads the file, so that the file
+	// that was read last is the one in force. A stop does not wait for it.
+	turn sync.Mutex
+
+	ending sync.Once
+	serves sync.WaitGroup // admin listeners
+
+	// mu guards the fields below. It is held by one start or reload; once stopping
+	// is set nothing changes them.
 	mu        sync.Mutex
 	stopping  bool
 	config    *config.Config // in force
@@ -95,6 +105,7 @@ func Start(o Options) (*Balancer, error) {
 		started:   time.Now(),
 		limit:     l4.NewLimit(c.Process.MaxSessions),
 		names:     resolve.New(nil, o.Logs.LookupFailed),
+		web:       config.DefaultSettings(),
 		config:    &config.Config{},
 		pools:     make(map[string]*watchedPool),
 		frontends: make(map[string]*l4.Frontend),
@@ -112,32 +123,41 @@ func Start(o Options) (*Balancer, error) {
 	return b, nil
 }
 
-// Reload loads the configuration again and makes it current. An error means
-// that nothing changed. What came of it is the caller's to log.
-func (b *Balancer) Reload(context.Context) (admin.Reloaded, error) {
+// Reload loads the configuration again, makes it current, and logs what came of
+// it. by is who asked for it. An error means that nothing changed.
+func (b *Balancer) Reload(_ context.Context, by string) (admin.Reloaded, error) {
+	b.turn.Lock()
+	defer b.turn.Unlock()
+	done, err := b.reload()
+	b.options.Logs.Reload(by, done.Generation, done.Changes, err)
+	return done, err
+}
+
+// mistakes splits an error that names several things.
+func mistakes(err error) error { return admin.Errors(strings.Split(err.Error(), "\n")) }
+
+// reload is Reload without the log.
+func (b *Balancer) reload() (admin.Reloaded, error) {
+	c, err := b.options.Load() // may take any time, so not under mu
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stopping {
 		return admin.Reloaded{}, ErrStopping
 	}
-	changes, err := b.reload()
+	var changes []string
+	if err == nil {
+		changes, err = b.update(c)
+	}
 	if err != nil {
 		return admin.Reloaded{}, mistakes(err)
 	}
 	return admin.Reloaded{Generation: b.view.Load().generation, Changes: changes}, nil
 }
 
-// mistakes splits an error that names several things.
-func mistakes(err error) error { return admin.Errors(strings.Split(err.Error(), "\n")) }
-
-// reload returns one line for each change, and none if the configuration is the
-// one in force. The text of the file does not matter: comments may differ, and
-// the same text may name a token file with new content.
-func (b *Balancer) reload() ([]string, error) {
-	c, err := b.options.Load()
-	if err != nil {
-		return nil, err
-	}
+// update returns one line for each change, and none if c is what is in force.
+// The text of the file does not matter: comments may differ, and the same text
+// may name a token file with new content.
+func (b *Balancer) update(c *config.Config) ([]string, error) {
 	if same(b.config, c) && b.bound(c) {
 		return []string{}, nil
 	}

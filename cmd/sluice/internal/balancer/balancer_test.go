@@ -76,13 +76,13 @@ func TestNothingIsLeft(t *testing.T) {
 	b, f, stop := started(t, texts[0])
 	for i := range 20 {
 		f.set(texts[(i+1)%len(texts)])
-		done, err := b.Reload(t.Context())
+		done, err := b.Reload(t.Context(), "test")
 		if err != nil || len(done.Changes) == 0 || done.Generation != int64(i+2) {
 			t.Fatalf("reload %d: got %+v, %v", i, done, err)
 		}
 	}
 	stop()
-	if _, err := b.Reload(t.Context()); err != ErrStopping {
+	if _, err := b.Reload(t.Context(), "test"); err != ErrStopping {
 		t.Errorf("reload after the stop: got %v, want %v", err, ErrStopping)
 	}
 	goleak.VerifyNone(t, before)
@@ -124,7 +124,7 @@ func TestPoolComesBack(t *testing.T) {
 	reload := func(text string) {
 		t.Helper()
 		f.set(text)
-		if _, err := b.Reload(t.Context()); err != nil {
+		if _, err := b.Reload(t.Context(), "test"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -162,7 +162,7 @@ func TestLostAddressIsRegained(t *testing.T) {
 		}
 	}
 	b.mu.Unlock()
-	done, err := b.Reload(t.Context())
+	done, err := b.Reload(t.Context(), "test")
 	if err != nil || len(done.Changes) != 1 || done.Changes[0] != "frontend one: listens on 127.0.0.1:0 again" {
 		t.Errorf("got %+v, %v", done, err)
 	}

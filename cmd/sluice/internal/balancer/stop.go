@@ -13,24 +13,26 @@ import (
 )
 
 // Stop drains and ends everything: it stops accepting, waits until the last
-// session is gone or the drain timeout is over, cuts the rest, and closes the
-// admin side last. It must be called once.
-func (b *Balancer) Stop() {
+// session and the last request through /proxy are gone or the drain timeout is
+// over, cuts the rest, and closes the admin side last. Another call waits for
+// the first.
+func (b *Balancer) Stop() { b.ending.Do(b.stop) }
+
+func (b *Balancer) stop() {
 	began := time.Now()
 	b.draining.Store(true)
-	b.mu.Lock()
-	b.stopping = true // no reload from here on
+	b.mu.Lock() // waits for a reload that has begun to change things
+	b.stopping = true
 	b.mu.Unlock()
 	timeout := b.config.Process.DrainTimeout
-	b.log.Info("draining", zap.Int64(logs.Sessions, b.limit.Active()), zap.Duration(logs.Timeout, timeout))
+	b.log.Info("draining", zap.Int64(logs.Sessions, b.limit.Active()+b.admin.Active()),
+		zap.Duration(logs.Timeout, timeout))
 
 	b.closeClients()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	cut := b.drain(ctx)
-	if err := b.admin.Shutdown(ctx); err != nil {
-		b.log.Info("admin side cut", zap.NamedError(logs.Error, err))
-	}
+	b.closeAdmin()
 	for _, w := range b.pools {
 		w.stopProbing()
 	}
@@ -49,14 +51,26 @@ func (b *Balancer) closeClients() {
 	all.Wait()
 }
 
-// drain waits for the sessions of all frontends, and returns how many it had to
-// cut when ctx ended.
+// closeAdmin closes the admin side, one that has not begun to serve included.
+func (b *Balancer) closeAdmin() {
+	b.admin.Close()
+	for _, s := range b.sockets {
+		if s.admin != nil {
+			s.close()
+		}
+	}
+	b.serves.Wait()
+}
+
+// drain waits for the sessions of all frontends and for the requests through
+// /proxy, and returns how many it had to cut when ctx ended.
 func (b *Balancer) drain(ctx context.Context) int64 {
 	var cut atomic.Int64
 	var all sync.WaitGroup
 	stop := func(f *l4.Frontend) {
 		all.Go(func() { cut.Add(int64(f.Shutdown(ctx))) })
 	}
+	all.Go(func() { cut.Add(int64(b.admin.Drain(ctx))) })
 	for _, f := range b.frontends {
 		stop(f)
 	}

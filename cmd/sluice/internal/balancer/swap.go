@@ -23,9 +23,6 @@ func (b *Balancer) swap(p *plan, opened []*socket) []string {
 	changes := append(p.lines, b.regained(opened)...)
 	changes = append(changes, b.usePools(c.Pools)...)
 	b.useFrontends(c.Frontends)
-	if c.Admin.Settings.Open {
-		b.admin.Use(c.Admin.Settings) // asks for tokens before others can reach it
-	}
 	b.useSockets(p, opened)
 	b.retire(c)
 	b.config = c
@@ -128,7 +125,7 @@ func (b *Balancer) useSockets(p *plan, opened []*socket) {
 func (b *Balancer) feed(s *socket) {
 	b.sockets[s.place] = s
 	if s.admin != nil {
-		go b.serveAdmin(s.admin)
+		b.serves.Go(func() { b.serveAdmin(s.admin) })
 		return
 	}
 	s.clients.Assign(b.frontends[s.frontend])

@@ -40,6 +40,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	out := logs.New(o.Log)
+	defer out.TakeStandard()()
 	defer out.Close(flushTime)
 	b, err := balancer.Start(balancer.Options{
 		Load:    func() (*config.Config, error) { return config.Parse("demo", []byte(s.config())) },

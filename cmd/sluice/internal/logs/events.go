@@ -174,14 +174,16 @@ func (l *Logs) Probe(b *pool.Backend, err error) {
 	}
 }
 
-// Reload writes what came of a reload that was asked for by a signal.
-func (l *Logs) Reload(generation int64, changes []string, err error) {
+// Reload writes what came of a reload, and who asked for it: a signal, or a
+// client of the admin side.
+func (l *Logs) Reload(by string, generation int64, changes []string, err error) {
+	asked := zap.String(By, by)
 	switch {
 	case err != nil:
-		l.zap.Error("reload refused, nothing changed", zap.Strings(Errors, strings.Split(err.Error(), "\n")))
+		l.zap.Error("reload refused, nothing changed", asked, zap.Strings(Errors, strings.Split(err.Error(), "\n")))
 	case len(changes) == 0:
-		l.zap.Info("reload: unchanged", zap.Int64(Generation, generation))
+		l.zap.Info("reload: unchanged", asked, zap.Int64(Generation, generation))
 	default:
-		l.zap.Info("reloaded", zap.Int64(Generation, generation), zap.Strings(Changes, changes))
+		l.zap.Info("reloaded", asked, zap.Int64(Generation, generation), zap.Strings(Changes, changes))
 	}
 }

@@ -36,6 +36,7 @@ const (
 	From       = "from"
 	Generation = "generation"
 	Host       = "host"
+	Kinds      = "kinds"
 	Limit      = "limit"
 	Path       = "path"
 	Reason     = "reason"

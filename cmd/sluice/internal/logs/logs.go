@@ -23,12 +23,13 @@ import (
 )
 
 // Lines a second for each kind of failure, before the rest is only counted.
-// With the line that counts each kind, a storm of all three at once stays below
-// ten lines a second.
+// With the line that counts each kind, a storm of all at once is ten lines a
+// second.
 const (
 	sessionLines  = 3
 	rejectedLines = 1
 	faultLines    = 1
+	libraryLines  = 1
 )
 
 // Logs is the log of the process.
@@ -42,6 +43,7 @@ type Logs struct {
 	sessions burst // clients that got no backend
 	rejected burst
 	faults   burst // accept loops and look-ups
+	library  burst // what libraries have to say
 }
 
 // New returns a log on w, at level info, as text, with all session lines.
@@ -56,6 +58,7 @@ func New(w io.Writer) *Logs {
 	l.sessions = burst{lines: sessionLines, more: l.more("more clients got no backend")}
 	l.rejected = burst{lines: rejectedLines, more: l.more("more clients refused")}
 	l.faults = burst{lines: faultLines, more: l.more("more errors like these")}
+	l.library = burst{lines: libraryLines, more: l.more("more lines of libraries")}
 	return l
 }
 
@@ -105,12 +108,13 @@ func (l *Logs) Close(timeout time.Duration) {
 	l.sessions.flush()
 	l.rejected.flush()
 	l.faults.flush()
+	l.library.flush()
 	l.sink.close(timeout)
 }
 
 // more returns the func that writes the count of lines held back.
 func (l *Logs) more(message string) func(int64, map[string]int64) {
 	return func(count int64, by map[string]int64) {
-		l.zap.Info(message, zap.Int64(Count, count), zap.Any(By, by))
+		l.zap.Info(message, zap.Int64(Count, count), zap.Any(Kinds, by))
 	}
 }

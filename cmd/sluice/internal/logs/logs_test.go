@@ -158,7 +158,7 @@ func TestTransitionLevels(t *testing.T) {
 func TestOneLineEach(t *testing.T) {
 	for _, format := range []string{"json", "console"} {
 		text := wrote(t, config.Log{Level: "info", Format: format}, func(l *Logs) {
-			l.Reload(0, nil, errors.New("first\nsecond"))
+			l.Reload("SIGHUP", 0, nil, errors.New("first\nsecond"))
 			l.Fault("web", errors.New("accept\nfailed"))
 			l.Rejected("web\n", "denied", netip.AddrPort{})
 		})
@@ -183,7 +183,7 @@ func TestStorm(t *testing.T) {
 	if got := float64(strings.Count(text, "\n")); got >= 10*(1+took) {
 		t.Errorf("got %v lines in %v s", got, took)
 	}
-	if !strings.Contains(text, `"msg":"more clients got no backend","count":997,"by":{"web no_backend":997}`) && took < 1 {
+	if !strings.Contains(text, `"msg":"more clients got no backend","count":997,"kinds":{"web no_backend":997}`) && took < 1 {
 		t.Errorf("the count of 997 sessions is missing:\n%s", text)
 	}
 }

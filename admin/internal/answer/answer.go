@@ -1,4 +1,6 @@
-package admin
+// Package answer writes the JSON answers of the admin side, and says which
+// status an error becomes. It keeps no state.
+package answer
 
 import (
 	"encoding/json"
@@ -17,19 +19,22 @@ type fault struct {
 
 func (f *fault) Error() string { return f.text }
 
-// refuse returns a fault.
-func refuse(status int, format string, args ...any) error {
+// Refuse returns an error that is answered with that status.
+func Refuse(status int, format string, args ...any) error {
 	return &fault{status, fmt.Sprintf(format, args...)}
 }
 
-// problem is the body of every error.
-type problem struct {
+// Refused reports whether err was made by Refuse.
+func Refused(err error) bool { return errors.As(err, new(*fault)) }
+
+// Problem is the body of every error.
+type Problem struct {
 	Error  string   `json:"error"`
 	Errors []string `json:"errors,omitempty"`
 }
 
-// statusOf returns the status that answers err.
-func statusOf(err error) int {
+// StatusOf returns the status that answers err.
+func StatusOf(err error) int {
 	var f *fault
 	switch {
 	case errors.As(err, &f):
@@ -42,13 +47,13 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// answerError writes err as the answer.
-func answerError(w http.ResponseWriter, err error) {
-	answer(w, statusOf(err), problem{Error: err.Error()})
+// Error writes err as the answer.
+func Error(w http.ResponseWriter, err error) {
+	JSON(w, StatusOf(err), Problem{Error: err.Error()})
 }
 
-// answer writes a JSON answer, or none if body is nil.
-func answer(w http.ResponseWriter, status int, body any) {
+// JSON writes an answer, one without a body if body is nil.
+func JSON(w http.ResponseWriter, status int, body any) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -1,4 +1,4 @@
-package admin
+package proxy
 
 import (
 	"context"
@@ -61,7 +61,7 @@ func (x *exchange) try(t session.Try, req *http.Request) (*attempt, *http.Respon
 	a := &attempt{backend: t.Backend, deadline: t.Deadline}
 	ctx, cancel := context.WithCancelCause(context.WithValue(req.Context(), attemptKey{}, a))
 	a.cancel = cancel
-	a.patience = newPatience(x.way.set.ResponseTimeout, func() { cancel(errNoAnswer) })
+	a.patience = newPatience(x.way.ResponseTimeout, func() { cancel(errNoAnswer) })
 	out := req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: a.gotConn}))
 	out.URL = at(out, t.Backend.Address())
 	if req.Body != nil {

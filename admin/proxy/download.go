@@ -1,4 +1,4 @@
-package admin
+package proxy
 
 import (
 	"context"
@@ -87,15 +87,21 @@ func (d *duplex) Close() error {
 // ended notes who ended first. From then on silence has a bound.
 func (d *duplex) ended(c session.Cause) {
 	if !d.closed.Load() && d.first.CompareAndSwap(nil, &c) {
-		d.watch(d.x.front.halfOpen)
+		if after := d.limit(); after > 0 {
+			d.watch(after)
+		}
 	}
 }
+
+// limit is how long a connection of which one side has ended may be silent; 0
+// is for ever.
+func (d *duplex) limit() time.Duration { return d.x.front.options.Settings.HalfCloseTimeout }
 
 // watch looks after a while whether anything has moved; the request's end ends
 // it.
 func (d *duplex) watch(after time.Duration) {
 	t := time.AfterFunc(after, func() {
-		left := d.x.front.halfOpen - d.x.tally.idle()
+		left := d.limit() - d.x.tally.idle()
 		switch {
 		case d.x.ctx.Err() != nil:
 		case left <= 0:

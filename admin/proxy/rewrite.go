@@ -1,4 +1,4 @@
-package admin
+package proxy
 
 import (
 	"net/http"
@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"sluice/admin/internal/answer"
 	"sluice/l4/session"
 )
 
@@ -19,11 +20,11 @@ const backendHeader = "Sluice-Backend"
 // that the client cannot name ours among them.
 func (x *exchange) rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
-	path, err := url.PathUnescape(x.way.rest)
+	path, err := url.PathUnescape(x.way.Path)
 	if err != nil {
-		path = x.way.rest // cannot be: the server has parsed it
+		path = x.way.Path // cannot be: the server has parsed it
 	}
-	out.URL.Path, out.URL.RawPath = path, x.way.rest
+	out.URL.Path, out.URL.RawPath = path, x.way.Path
 	// The path is the backend's alone to interpret, and so is the query: what
 	// ReverseProxy drops for our safety would be missed there.
 	out.URL.RawQuery = r.In.URL.RawQuery
@@ -33,7 +34,7 @@ func (x *exchange) rewrite(r *httputil.ProxyRequest) {
 	if ip := out.Header.Get("X-Forwarded-For"); ip != "" {
 		out.Header.Set("X-Real-Ip", ip)
 	}
-	if x.way.ours {
+	if x.way.Private {
 		out.Header.Del("Authorization")
 	}
 	if !websocket(out.Header) || out.Body != nil {
@@ -70,9 +71,6 @@ func trailer(t http.Header) http.Header {
 	return t
 }
 
-// wantsUpgrade reports whether a request asks for another protocol.
-func wantsUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
-
 // websocket reports whether h asks for, or grants, the only protocol that may
 // take over a connection. Any other would let later requests on it pass unseen.
 func websocket(h http.Header) bool {
@@ -96,7 +94,7 @@ func (x *exchange) label(res *http.Response) error {
 		if !both || !websocket(res.Header) || !websocket(res.Request.Header) {
 			x.cause = session.BackendReset
 			x.reached = true
-			return refuse(http.StatusBadGateway, "backend %s switched to a protocol that was not asked for",
+			return answer.Refuse(http.StatusBadGateway, "backend %s switched to a protocol that was not asked for",
 				x.attempt.backend.ID())
 		}
 	}

@@ -1,4 +1,4 @@
-package admin
+package proxy
 
 import (
 	"context"
@@ -18,14 +18,17 @@ func newRecord(r *http.Request, id, pool string) session.Record {
 		rec.Client = netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 	}
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		rec.Listen = addressOf(local)
+		rec.Listen = textOf(local)
 	}
 	return rec
 }
 
-// addressOf writes an address as the file does.
-func addressOf(a net.Addr) string {
-	if a.Network() == "unix" {
+// textOf writes an address as the file does; nil as nothing.
+func textOf(a net.Addr) string {
+	switch {
+	case a == nil:
+		return ""
+	case a.Network() == "unix":
 		return "unix:" + a.String()
 	}
 	return a.String()
@@ -38,7 +41,7 @@ func (x *exchange) close() {
 		x.cause = x.ending()
 	}
 	r.Cause = x.cause
-	r.Code = x.cause.Code(x.route.TimedOut(), x.tally.up.Load() || x.answer == nil)
+	r.Code = x.cause.Code(x.route.TimedOut(), x.tally.up.Load() || x.response == nil)
 	r.Attempts = x.route.Attempts()
 	r.ToBackend, r.ToClient = x.tally.toBackend.Load(), x.tally.toClient.Load()
 	r.Total = time.Since(r.Started)
@@ -59,8 +62,8 @@ func (x *exchange) noteDial(a *attempt) {
 		return
 	}
 	x.rec.Dial = a.found.Sub(x.rec.Started)
-	x.rec.Address = addressOf(a.line.RemoteAddr())
-	x.rec.Source = addressOf(a.line.LocalAddr())
+	x.rec.Address = textOf(a.line.RemoteAddr())
+	x.rec.Source = textOf(a.line.LocalAddr())
 }
 
 // ending returns the cause of the end of a request that was answered. There is
@@ -69,17 +72,17 @@ func (x *exchange) noteDial(a *attempt) {
 func (x *exchange) ending() session.Cause {
 	why := context.Cause(x.ctx)
 	switch {
-	case x.answer == nil:
+	case x.response == nil:
 		return session.LocalFault // a panic of ours
 	case errors.Is(why, errHalfOpen):
 		return session.HalfCloseTimeout
-	case errors.Is(why, errShutdown) && !x.answer.whole:
+	case errors.Is(why, errShutdown) && !x.response.whole:
 		return session.Shutdown
 	case x.both != nil:
 		return x.both.cause()
-	case x.client.failed || !x.answer.whole && why != nil:
+	case x.client.failed || !x.response.whole && why != nil:
 		return session.ClientReset
-	case !x.answer.whole:
+	case !x.response.whole:
 		return session.BackendReset
 	}
 	return session.BackendClosed

@@ -1,4 +1,4 @@
-package admin
+package proxy
 
 import (
 	"context"
@@ -81,8 +81,7 @@ func (l *lines) to(b *pool.Backend) *http.Transport {
 // identity is what makes a backend the same one.
 type identity struct{ pool, id, address string }
 
-// prune closes the idle connections to backends that are in none of the pools
-// any more. Those in use close when their request is over, within keptFor.
+// prune is Front.Prune.
 func (l *lines) prune(pools []*pool.Pool) {
 	here := map[identity]bool{}
 	for _, p := range pools {
@@ -101,9 +100,6 @@ func (l *lines) prune(pools []*pool.Pool) {
 		}
 	}
 }
-
-// close closes every idle connection.
-func (l *lines) close() { l.prune(nil) }
 
 // attemptKey is where the context of a dial holds its *attempt: a transport
 // hands nothing else through.

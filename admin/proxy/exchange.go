@@ -1,4 +1,4 @@
-package admin
+package proxy
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/admin/internal/answer"
 	"sluice/l4/session"
 	"sluice/pool"
 )
@@ -16,31 +17,30 @@ import (
 // response. It belongs to its handler's goroutine, but for the tally and what
 // the two bodies note in it.
 type exchange struct {
-	front  *front
+	front  *Front
 	in     *http.Request // under ctx
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	way    passage
+	way    Way
 	client *client
 	route  session.Route
 	tally  tally
 	rec    session.Record
 
-	attempt *attempt  // the one that was answered, else the last; nil before the first
-	reached bool      // some attempt may have been acted on
-	answer  *download // nil until there is a response header
-	both    *duplex   // set if it is an upgraded connection
-	cause   session.Cause
+	attempt  *attempt  // the one that was answered, else the last; nil before the first
+	reached  bool      // some attempt may have been acted on
+	response *download // nil until there is a response header
+	both     *duplex   // set if it is an upgraded connection
+	cause    session.Cause
 }
 
-func newExchange(s *Server, r *http.Request, p *pool.Pool, way passage) *exchange {
-	f := s.proxy
+func newExchange(f *Front, r *http.Request, way Way) *exchange {
 	x := &exchange{front: f, way: way}
 	x.ctx, x.cancel = context.WithCancelCause(r.Context())
 	x.in = r.WithContext(x.ctx)
-	x.rec = newRecord(r, f.id(f.total.Add(1)), p.Name())
+	x.rec = newRecord(r, f.id(f.total.Add(1)), way.Pool.Name())
 	x.tally.began = x.rec.Started
-	x.route.Start(p, &f.search, x.rec.Client.Addr())
+	x.route.Start(way.Pool, &f.options.Settings, x.rec.Client.Addr())
 	return x
 }
 
@@ -58,16 +58,15 @@ func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
 
 var copyBuffers buffers
 
-// run does the request. It panics with http.ErrAbortHandler when the client
-// must not take what it got for a whole answer.
+// run does the request. It may panic: see Forward.
 func (x *exchange) run(w http.ResponseWriter) {
 	defer context.AfterFunc(x.front.ended, func() { x.cancel(errShutdown) })()
-	x.client = &client{ResponseWriter: w, ctx: x.ctx, left: x.front.left}
+	x.client = &client{ResponseWriter: w, ctx: x.ctx, left: x.front.options.Left}
 	p := httputil.ReverseProxy{
 		Rewrite:        x.rewrite,
 		Transport:      x,
 		FlushInterval:  -1,
-		ErrorLog:       x.front.errors,
+		ErrorLog:       x.front.options.ErrorLog,
 		BufferPool:     &copyBuffers,
 		ModifyResponse: x.label,
 		ErrorHandler:   x.refuse,
@@ -99,9 +98,9 @@ func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 // begin notes that a response header came, and makes its body count.
 func (x *exchange) begin(res *http.Response) *http.Response {
 	x.route.Dialed(time.Now(), nil)
-	x.answer = &download{ReadCloser: res.Body, tally: &x.tally, backend: x.attempt.backend}
-	res.Body = x.answer
-	if two, ok := x.answer.ReadCloser.(stream); ok && res.StatusCode == http.StatusSwitchingProtocols {
+	x.response = &download{ReadCloser: res.Body, tally: &x.tally, backend: x.attempt.backend}
+	res.Body = x.response
+	if two, ok := x.response.ReadCloser.(stream); ok && res.StatusCode == http.StatusSwitchingProtocols {
 		x.both = newDuplex(x, two)
 		res.Body = x.both
 	}
@@ -123,13 +122,13 @@ func (x *exchange) judge(a *attempt, req *http.Request, err error) (again bool, 
 	case a.upload != nil && a.upload.failed.Load():
 		x.route.Cancel(now)
 		x.cause = session.ClientReset
-		return false, refuse(http.StatusBadRequest, "the body of the request broke off")
+		return false, answer.Refuse(http.StatusBadRequest, "the body of the request broke off")
 	case errors.As(err, &dial):
 		err = dial.err
 	case a.line == nil: // the transport does not take the request, say for its trailers
 		x.route.Cancel(now)
 		x.cause = session.ClientLeft
-		return false, refuse(http.StatusBadRequest, "the request cannot be forwarded: %v", err)
+		return false, answer.Refuse(http.StatusBadRequest, "the request cannot be forwarded: %v", err)
 	case !errors.Is(err, errNoAnswer):
 		err = &lost{err}
 	}
@@ -137,12 +136,12 @@ func (x *exchange) judge(a *attempt, req *http.Request, err error) (again bool, 
 	again, x.cause = x.route.Dialed(now, err)
 	switch {
 	case x.cause != "":
-		return false, refuse(http.StatusServiceUnavailable,
+		return false, answer.Refuse(http.StatusServiceUnavailable,
 			"%v: this machine is out of descriptors, memory or permissions", pool.ErrNoBackend)
 	case errors.Is(err, errNoAnswer):
 		x.cause = session.Idle
-		return false, refuse(http.StatusGatewayTimeout, "backend %s sent no response header within %v",
-			a.backend.ID(), x.way.set.ResponseTimeout)
+		return false, answer.Refuse(http.StatusGatewayTimeout, "backend %s sent no response header within %v",
+			a.backend.ID(), x.way.ResponseTimeout)
 	case a.untouched() && (!a.reached() || replayable(req)):
 		return again, nil
 	}
@@ -155,7 +154,7 @@ func (x *exchange) left(a *attempt) error {
 	switch {
 	case errors.Is(context.Cause(x.ctx), errShutdown):
 		x.cause = session.Shutdown
-		return refuse(http.StatusServiceUnavailable, "%v", errShutdown)
+		return answer.Refuse(http.StatusServiceUnavailable, "%v", errShutdown)
 	case a.line == nil:
 		x.cause = session.ClientLeft
 	default:
@@ -172,13 +171,13 @@ func (x *exchange) none(c session.Cause) error {
 	}
 	x.cause = c
 	if c == session.BackendLimit {
-		return refuse(http.StatusServiceUnavailable, "%v: %v", pool.ErrNoBackend, pool.ErrFull)
+		return answer.Refuse(http.StatusServiceUnavailable, "%v: %v", pool.ErrNoBackend, pool.ErrFull)
 	}
-	return refuse(http.StatusServiceUnavailable, "%v", pool.ErrNoBackend)
+	return answer.Refuse(http.StatusServiceUnavailable, "%v", pool.ErrNoBackend)
 }
 
 func (x *exchange) broken() error {
-	return refuse(http.StatusBadGateway, "backend %s sent no response", x.attempt.backend.ID())
+	return answer.Refuse(http.StatusBadGateway, "backend %s sent no response", x.attempt.backend.ID())
 }
 
 // refuse answers a request that got no response of a backend.
@@ -186,17 +185,16 @@ func (x *exchange) refuse(w http.ResponseWriter, _ *http.Request, err error) {
 	if errors.Is(err, errGone) || x.client.taken {
 		panic(http.ErrAbortHandler) // not the empty 200 that an early return would be
 	}
-	var f *fault
-	if !errors.As(err, &f) {
+	if !answer.Refused(err) {
 		// ReverseProxy did not like the request; it never came to RoundTrip.
 		x.cause = session.ClientLeft
-		err = refuse(http.StatusBadRequest, "%v", err)
+		err = answer.Refuse(http.StatusBadRequest, "%v", err)
 	}
 	x.hurry()
 	if x.reached {
 		w.Header().Set(backendHeader, x.attempt.backend.ID())
 	}
-	answerError(w, err)
+	answer.Error(w, err)
 }
 
 // uploading reports whether the client may still be sending its body.
@@ -212,7 +210,7 @@ func (x *exchange) uploading() bool {
 // needs. It reads on for a while, because the next request comes after that.
 func (x *exchange) hurry() {
 	if x.uploading() && !x.client.taken {
-		_ = http.NewResponseController(x.client).SetReadDeadline(time.Now().Add(headerTimeout))
+		_ = http.NewResponseController(x.client).SetReadDeadline(time.Now().Add(uploadGrace))
 	}
 }
 
@@ -226,11 +224,11 @@ func (x *exchange) end() {
 	x.close()
 	x.route.Lease().Release()
 	x.cancel(nil)
-	if x.cause == session.BackendReset && x.answer != nil {
+	if x.cause == session.BackendReset && x.response != nil {
 		x.client.reset(x.in)
 	}
 	x.front.redials.Add(int64(x.route.Redials()))
-	if x.front.record != nil {
-		x.front.record(x.rec)
+	if record := x.front.options.Record; record != nil {
+		record(x.rec)
 	}
 }
