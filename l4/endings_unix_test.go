@@ -3,12 +3,15 @@
 package l4_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"sluice/l4/l4test"
 	"sluice/l4/session"
 
 	"golang.org/x/sys/unix"
@@ -131,4 +134,39 @@ func sendUrgent(c *net.TCPConn) error {
 		return err
 	}
 	return sent
+}
+
+// A reset is told once. Where the write towards the side that reset takes it,
+// reading meets what looks like an end, which must not go out as one.
+func TestResetUnderTrafficStaysAReset(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		sides(t, func(t *testing.T, who session.Side) {
+			r := start(t, setup{})
+			for range 100 {
+				e := r.ends()
+				living := e[who.Other()]
+				e[who].read()
+				living.read()
+				sent := make(chan error, 1)
+				go func() {
+					var err error
+					for n := int64(0); err == nil; n += 100 {
+						err = living.send(n, 100)
+					}
+					sent <- err
+				}()
+				e[who].send(0, 1000)
+				e[who].wait(1000)
+				l4test.Abort(e[who].TCPConn)
+				// The living end is told once as well: by its write or by its
+				// read. EPIPE would say that an end came before.
+				err, got := <-sent, living.saw()
+				rec := r.record()
+				if got.how == "end" && !errors.Is(err, syscall.ECONNRESET) {
+					t.Fatalf("writing failed with %v, reading saw %v, the record says %s", err, got, rec.Cause)
+				}
+				living.Close()
+			}
+		})
+	})
 }

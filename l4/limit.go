@@ -34,13 +34,13 @@ func NewLimit(max int) *Limit {
 func (l *Limit) Set(max int) {
 	l.asked.Store(int64(max))
 	if max == 0 {
-		max = derived()
+		max = l.Room()
 	}
 	l.max.Store(int64(max))
 }
 
-// derived returns the sessions that the descriptor limit has room for.
-func derived() int {
+// Room returns the sessions that the descriptor limit has room for.
+func (l *Limit) Room() int {
 	n, ok := descriptorLimit()
 	if !ok {
 		return sessionsWithoutLimit
@@ -54,11 +54,11 @@ func (l *Limit) Max() int64 { return l.max.Load() }
 // Active returns the sessions held now.
 func (l *Limit) Active() int64 { return l.active.Load() }
 
-// Explain says in one line where the limit comes from, and warns if the
-// descriptor limit has no room for it.
+// Explain says in one line where the limit comes from, and whether the
+// descriptor limit has room for it.
 func (l *Limit) Explain() string {
 	files, known := descriptorLimit()
-	switch room := derived(); {
+	switch room := l.Room(); {
 	case l.asked.Load() == 0 && known:
 		return fmt.Sprintf("derived from %d descriptors: %d kept back, %d a session", files, descriptorsKept, descriptorsPerSession)
 	case l.asked.Load() == 0:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -50,7 +51,7 @@ func newListener(ln net.Listener) *Listener {
 }
 
 func listen(address string, mode fs.FileMode) (net.Listener, error) {
-	network, rest := network(address)
+	network, rest := listenNetwork(address)
 	if network == "unix" {
 		if err := removeStale(rest); err != nil {
 			return nil, err
@@ -68,6 +69,17 @@ func listen(address string, mode fs.FileMode) (net.Listener, error) {
 		return nil, err
 	}
 	return ln, nil
+}
+
+// listenNetwork is network for a listen address: "0.0.0.0" there means IPv4
+// alone, for which package net would listen on both families. No host and "::"
+// mean both.
+func listenNetwork(address string) (string, string) {
+	ap, err := netip.ParseAddrPort(address)
+	if err == nil && ap.Addr().Is4() {
+		return "tcp4", address
+	}
+	return network(address)
 }
 
 // Addr returns the address as bound: "ip:port", or "unix:/path".

@@ -21,13 +21,14 @@ const (
 	bufferSize = 64 << 10
 )
 
-// window returns how long one io.Copy may last: shorter than a quarter of the
-// shortest limit, since what it moves is known only when it returns.
+// window returns how long one io.Copy may last: a small part of the shortest
+// limit, since what it moves is known only when it returns. A session that falls
+// silent in a copy is ended as late as two windows. The part is chosen.
 func window(set *session.Settings) time.Duration {
 	w := windowMax
 	for _, limit := range []time.Duration{set.IdleTimeout, set.HalfCloseTimeout} {
 		if limit > 0 {
-			w = min(w, limit/4)
+			w = min(w, limit/16)
 		}
 	}
 	return max(w, time.Millisecond)
@@ -180,9 +181,16 @@ func (c *conn) hasEnded(side session.Side) bool {
 }
 
 // over tells the session that a direction is over, at the socket of side.
+//
+// A socket tells of a reset once, and a splice towards it can take that and keep
+// it: reading then meets what looks like an end. Only what the kernel received
+// says whether there was one.
 func (c *conn) over(side session.Side, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if s := c.socks[side]; err == nil && isReset(s) && !endReceived(s, c.session.Bytes(side)) {
+		err = syscall.ECONNRESET
+	}
 	if err == nil {
 		c.noteEnd(side)
 	}

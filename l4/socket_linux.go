@@ -34,19 +34,31 @@ func setUserTimeout(c *net.TCPConn, d time.Duration) {
 	})
 }
 
-// isReset reports whether s's connection is over because of an error. It looks
-// at the state and leaves the socket's error alone, which is reported once.
+// isReset reports whether s's connection is over because of an error, or closed
+// in both directions. It looks at the state and leaves the socket's error alone,
+// which is reported once.
 func isReset(s stream) bool {
+	const tcpClose = 7 // TCP_CLOSE of net/tcp_states.h
+	info, ok := tcpInfo(s)
+	return ok && info.State == tcpClose
+}
+
+// endReceived reports whether the end of the stream arrived behind the read
+// bytes of s. The kernel counts what it received in sequence numbers
+// (RFC 4898, tcpEStatsAppHCThruOctetsReceived), of which a FIN takes one.
+func endReceived(s stream, read int64) bool {
+	info, ok := tcpInfo(s)
+	return !ok || info.Bytes_received > uint64(read)
+}
+
+// tcpInfo returns TCP_INFO of s; ok is false for a unix socket.
+func tcpInfo(s stream) (info *unix.TCPInfo, ok bool) {
 	raw, err := s.SyscallConn()
 	if err != nil {
-		return true
+		return nil, false
 	}
-	const tcpClose = 7 // TCP_CLOSE of net/tcp_states.h
-	state := uint8(0)
 	raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			state = info.State
-		}
+		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	})
-	return state == tcpClose
+	return info, err == nil && info != nil
 }

@@ -27,3 +27,6 @@ func isReset(stream) bool { return false }
 func selfConnected(c net.Conn) bool {
 	return c.LocalAddr().Network() == "tcp" && c.LocalAddr().String() == c.RemoteAddr().String()
 }
+
+// endReceived believes the read that met the end.
+func endReceived(stream, int64) bool { return true }

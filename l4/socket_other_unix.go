@@ -30,3 +30,6 @@ func setUserTimeout(*net.TCPConn, time.Duration) {}
 
 // isReset cannot look without touching: io.Copy's error names the side here.
 func isReset(stream) bool { return false }
+
+// endReceived believes the read that met the end.
+func endReceived(stream, int64) bool { return true }

@@ -33,11 +33,16 @@ func (r *reload) say(format string, args ...any) {
 
 func (r *reload) strategy(s Strategy) {
 	p := r.p
-	if s.same(p.file) {
-		return
+	overridden := !p.strategy.same(p.file)
+	switch {
+	case s.same(p.file):
+	case overridden && s.Name == p.file.Name:
+		r.say("ties %s -> %s", p.file.Ties, s.Ties)
+		p.file = s
+	default:
+		r.say("strategy %s%s -> %s", describe(p.strategy), byAPI(overridden), describe(s))
+		p.file, p.strategy = s, s
 	}
-	r.say("strategy %s%s -> %s", describe(p.strategy), byAPI(!p.strategy.same(p.file)), describe(s))
-	p.file, p.strategy = s, s
 }
 
 func describe(s Strategy) string {

@@ -137,7 +137,9 @@ func TestStrategyOfFileAndAPI(t *testing.T) {
 	f.SetStrategy(strategy(t, "round_robin", ""))
 	want(t, "no change", next(leastOf("rotate")), "")
 	want(t, "the API's stands", f.Status().Strategy, "round_robin")
-	want(t, "the file's wins", next(leastOf("first")), "pool p: strategy round_robin (set by the API) -> least_connections (ties first)")
+	want(t, "another key", next(leastOf("first")), "pool p: ties rotate -> first")
+	want(t, "the API's still stands", f.Status().Strategy, "round_robin")
+	want(t, "the file's wins", next(strategy(t, "round_robin", "")), "pool p: strategy round_robin (set by the API) -> round_robin")
 	want(t, "origin", f.Status().StrategyOrigin, "config")
 }
 

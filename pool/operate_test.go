@@ -88,6 +88,25 @@ func TestAddContinuesWhatIsDraining(t *testing.T) {
 	want(t, "events", f.story("a"), "->up: added by the API; up->removing: removed by the API; removing->up: added by the API")
 }
 
+// What the API took out of the file is to be seen, and comes back by the API.
+func TestDeletedEntriesOfTheFileAreShown(t *testing.T) {
+	f := setup(t, "a b", pool.Policy{})
+	f.operate("add c; remove c; remove b; remove a")
+	want(t, "deleted", strings.Join(f.Status().DeletedByAPI, " "), "a b")
+	f.operate("add a")
+	want(t, "deleted", strings.Join(f.Status().DeletedByAPI, " "), "b")
+}
+
+func TestAddRefusesAnAddressHoweverItIsWritten(t *testing.T) {
+	f := setup(t, "", pool.Policy{})
+	if err := f.Add(pool.Spec{ID: "a", Address: "[::1]:3", Weight: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Add(pool.Spec{ID: "b", Address: "[0:0::1]:3", Weight: 1}); !errors.Is(err, pool.ErrExists) {
+		t.Errorf("got %v, want %v", err, pool.ErrExists)
+	}
+}
+
 // story returns the events of a backend.
 func (f *fixture) story(id string) string {
 	var lines []string

@@ -89,8 +89,16 @@ func (r *roster) byID(id string) *entry {
 	return first(r.entries, func(e *entry) bool { return e.id == id })
 }
 
+// byAddress returns the entry of that address, however it is written.
 func (r *roster) byAddress(address string) *entry {
-	return first(r.entries, func(e *entry) bool { return e.address == address })
+	a, err := ParseAddress(address)
+	return first(r.entries, func(e *entry) bool {
+		if e.address == address {
+			return true
+		}
+		b, errB := ParseAddress(e.address)
+		return err == nil && errB == nil && a == b
+	})
 }
 
 func (r *roster) of(b *Backend) *entry {

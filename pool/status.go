@@ -1,14 +1,19 @@
 package pool
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // Status is a pool at one moment: plain values that the caller may keep.
 type Status struct {
 	Name           string          `json:"name"`
 	Strategy       string          `json:"strategy"`
-	StrategyOrigin string          `json:"strategy_origin"` // config or api
-	Eligible       int             `json:"eligible"`        // backends a new session may get, full ones included
-	Backends       []BackendStatus `json:"backends"`        // in order of registration; those draining out come last
+	StrategyOrigin string          `json:"strategy_origin"`          // config or api
+	Eligible       int             `json:"eligible"`                 // backends a new session may get, full ones included
+	Backends       []BackendStatus `json:"backends"`                 // in order of registration; those draining out come last
+	DeletedByAPI   []string        `json:"deleted_by_api,omitempty"` // ids that the file has and the API removed, sorted
 }
 
 // BackendStatus is a backend at one moment.
@@ -55,6 +60,7 @@ func (p *Pool) Status() Status {
 			s.Backends = append(s.Backends, e.status("removing", "removing"))
 		}
 	}
+	s.DeletedByAPI = slices.Sorted(maps.Keys(p.roster.deleted))
 	return s
 }
 

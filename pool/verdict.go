@@ -71,7 +71,7 @@ func (p *Pool) takeOutLocked(e *entry, last string) {
 		return
 	}
 	e.suspect.Store(false)
-	p.judgeLocked(e, Down, fmt.Sprintf("%s in a row failed, the last: %s", count(n, "dial"), last))
+	p.judgeLocked(e, Down, fmt.Sprintf("%s in a row, the last: %s", count(n, "failure"), last))
 }
 
 // proved draws the consequences of a dial that succeeded although the backend

@@ -28,7 +28,7 @@ func TestDialFailuresTakeOut(t *testing.T) {
 	want(t, "state after a success and 2", row(t, f.Pool, "a").State, "up")
 	f.fail("a", 1)
 	want(t, "state after 3", row(t, f.Pool, "a").State, "down")
-	want(t, "events", f.story("a"), "up->down: 3 dials in a row failed, the last: refused: dial tcp a:1: connection refused")
+	want(t, "events", f.story("a"), "up->down: 3 failures in a row, the last: refused: dial tcp a:1: connection refused")
 	want(t, "suspected", len(f.suspect), 5)
 	want(t, "picks", picks(t, f.Pool, 3), "b b b")
 }

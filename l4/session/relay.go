@@ -25,6 +25,9 @@ func (s *Session) Moved(now time.Time, from Side, n int64) {
 	}
 }
 
+// Bytes returns the payload bytes of one side that were delivered.
+func (s *Session) Bytes(from Side) int64 { return s.moved[from] }
+
 // HalfClosed reports whether one side has ended and the other has not.
 func (s *Session) HalfClosed() bool { return s.ended[Client] != s.ended[Backend] }
 

@@ -18,13 +18,19 @@ package health
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"sluice/pool"
 )
 
+// ErrNoEvidence is wrapped by the error of a probe that failed for want of
+// something on our side, descriptors say. It makes no verdict: else a busy
+// balancer would take healthy backends out.
+var ErrNoEvidence = errors.New("says nothing about the backend")
+
 // Probe is one active check of one address. It returns nil if the backend is
-// fit for new sessions, and must return soon after ctx ends.
+// fit for new sessions, and must return soon after ctx ends. See ErrNoEvidence.
 type Probe func(ctx context.Context, address string) error
 
 // Policy is how often to probe and how many results make a verdict.

@@ -270,6 +270,24 @@ func TestFlappingBackend(t *testing.T) {
 	})
 }
 
+// Descriptors that ran out on our side say nothing about the backend: the
+// streak goes on where it was.
+func TestProbeWithoutEvidenceMakesNoVerdict(t *testing.T) {
+	monitored(t, pool.InitUp, policy, []string{"a"}, func(f *fixture) {
+		ours := fmt.Errorf("%w: too many open files", health.ErrNoEvidence)
+		results, n := []error{nil, errProbe, errProbe, ours, ours, ours, ours, errProbe, nil}, 0
+		f.script("a", func(context.Context) error {
+			n++
+			return results[min(n, len(results))-1]
+		})
+		time.Sleep(65 * time.Second)
+		want(t, "events before the third failure", f.story(), []string{"a up: first probe passed"})
+		time.Sleep(time.Minute)
+		want(t, "events", f.story()[1:], []string{
+			"a down: 3 probes in a row failed, the last: connection refused", "a up: 2 probes in a row passed"})
+	})
+}
+
 // patient has no regular probe in the time of a test.
 var patient = func() health.Policy {
 	pol := policy
@@ -337,7 +355,7 @@ func TestDialsTakeOutAndProbesBringBack(t *testing.T) {
 		want(t, "health of a", a.Health(), pool.Down)
 		time.Sleep(3 * policy.DownInterval)
 		want(t, "events", f.story(), []string{
-			"a down: 3 dials in a row failed, the last: refused: connection refused", "a up: 2 probes in a row passed"})
+			"a down: 3 failures in a row, the last: refused: connection refused", "a up: 2 probes in a row passed"})
 	})
 }
 

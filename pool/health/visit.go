@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -72,6 +73,9 @@ func (m *Monitor) check(v *visit) {
 	}
 	if m.observe != nil {
 		m.observe(v.backend, err)
+	}
+	if errors.Is(err, ErrNoEvidence) {
+		return
 	}
 	before := v.backend.Health()
 	var after pool.Health

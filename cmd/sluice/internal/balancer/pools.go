@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync/atomic"
 
@@ -93,9 +94,14 @@ func (w *watchedPool) close() {
 }
 
 // probe returns the probe of a pool: a connect by the path that sessions take.
+// What fails for want of descriptors or ports of ours is no evidence.
 func (b *Balancer) probe(p health.Policy) health.Probe {
 	set := &session.Settings{ConnectTimeout: p.Timeout, DialBudget: p.Timeout}
 	return health.TCP(func(ctx context.Context, address string) (net.Conn, error) {
-		return l4.Dial(ctx, b.names, set, address)
+		c, err := l4.Dial(ctx, b.names, set, address)
+		if err != nil && session.FaultOf(err).Word == "local" {
+			return nil, fmt.Errorf("%w: %w", health.ErrNoEvidence, err)
+		}
+		return c, err
 	})
 }
