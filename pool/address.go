@@ -78,7 +78,7 @@ func ParseAddress(s string) (Address, error) {
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || strconv.FormatUint(number, 10) != port {
-		return Address{}, fmt.Errorf("port %s of %s is not a number up to 65535", quote(port), quote(s))
+		return Address{}, fmt.Errorf("port %s of %s is not a number from 1 to 65535", quote(port), quote(s))
 	}
 	host, err = parseHost(host, strings.HasPrefix(s, "["))
 	if err != nil {
