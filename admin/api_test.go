@@ -24,18 +24,18 @@ func TestEveryStatusOfTheAPI(t *testing.T) {
 		{"POST", "/healthz", "", 405, "takes GET, HEAD"},
 		{"GET", "/readyz", "", 200, `{"ready":true}`},
 		{"GET", "/readyz/to%20web", "", 200, `"ready":true`},
-		{"GET", "/readyz/none", "", 404, "no frontend"},
+		{"GET", "/readyz/none", "", 404, `no frontend \"none\"; GET /status lists them`},
 		{"GET", "/status", "", 200, `"name":"web","strategy":"round_robin"`},
 		{"GET", "/metrics", "", 404, "no such path"},
 		{"GET", "/sessions", "", 404, "no such path"},
 		{"GET", "/", "", 404, "no such path"},
 		{"GET", "/status/", "", 404, "no such path"},
-		{"GET", "/nothing", "", 404, "no such path"},
+		{"GET", "/nothing", "", 404, "no such path; there is /status, /backends"},
 		{"GET", "/pools", "", 404, "no such path"},
 		{"GET", "/pools/web/other", "", 404, "no such path"},
 		{"GET", "/backends", "", 200, `"backends":[{"pool":"web","id":"a"`},
 		{"GET", "/backends?pool=web", "", 200, `"id":"a"`},
-		{"GET", "/backends?pool=none", "", 404, `no pool \"none\"`},
+		{"GET", "/backends?pool=none", "", 404, `no pool \"none\"; there is web`},
 		{"PUT", "/backends", "", 405, "GET, POST, HEAD"},
 		{"GET", "/backends/a", "", 405, "DELETE, PATCH"},
 		{"GET", "/reload", "", 405, "POST"},
@@ -69,9 +69,9 @@ func TestEveryStatusOfTheAPI(t *testing.T) {
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:80","max_sessions":-1}`, 400, "whole number"},
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.1"}`, 400, `write \"10.0.0.1:PORT\"`},
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:0"}`, 400, "port is 1 to 65535"},
-		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:65536"}`, 400, "up to 65535"},
-		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:http"}`, 400, "up to 65535"},
-		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:080"}`, 400, "up to 65535"},
+		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:65536"}`, 400, "to 65535"},
+		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:http"}`, 400, "to 65535"},
+		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:080"}`, 400, "to 65535"},
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.1:80,10.0.0.2:80"}`, 400, "exactly one"},
 		{"POST", "/backends", `{"id":"n","address":"http://10.0.0.1:80"}`, 400, `a URL; write \"10.0.0.1:80\"`},
 		{"POST", "/backends", `{"id":"n","address":":80"}`, 400, "has no host"},
@@ -79,13 +79,14 @@ func TestEveryStatusOfTheAPI(t *testing.T) {
 		{"POST", "/backends", `{"id":"n","address":"10.0.0.256:80"}`, 400, "no IPv4 address"},
 		{"POST", "/backends", `{"id":"n","address":"unix:app.sock"}`, 400, "absolute path"},
 		{"POST", "/backends", `{"id":"n","address":"unix:/` + long + `"}`, 400, "at most 107"},
-		{"POST", "/backends", `{"id":"a","address":"10.0.0.1:80"}`, 409, "configured already"},
+		{"POST", "/backends", `{"id":"a","address":"10.0.0.1:80"}`, 409, "configured already; change it by PATCH"},
 		{"POST", "/backends", `{"id":"n","address":"127.0.0.1:1"}`, 409, "configured already"},
+		{"POST", "/backends", `{"id":"n","address":"` + ourselves + `"}`, 400, `field \"address\": 127.0.0.1:7001 is where frontend web`},
 		{"POST", "/backends", `{"pool":"none","id":"n","address":"10.0.0.1:80"}`, 404, "no pool"},
 		{"POST", "/backends", `{"id":"` + strings.Repeat("x", maxBody) + `"}`, 413, "larger than 65536"},
 
 		{"DELETE", "/backends/a", "", 204, ""},
-		{"DELETE", "/backends/none", "", 404, "no such backend"},
+		{"DELETE", "/backends/none", "", 404, `no such backend: \"none\"; GET /backends?pool=web lists them`},
 		{"DELETE", "/backends/a?pool=none", "", 404, "no pool"},
 		{"PATCH", "/backends/a", `{"weight":7,"max_sessions":5,"state":"drain"}`, 200, `"weight":7,"max_sessions":5,"state":"drain"`},
 		{"PATCH", "/backends/a", `{"state":"maint"}`, 200, `"admin":"maint"`},
@@ -93,12 +94,12 @@ func TestEveryStatusOfTheAPI(t *testing.T) {
 		{"PATCH", "/backends/a", `{"state":"up"}`, 400, `must be \"ready\", \"drain\" or \"maint\"`},
 		{"PATCH", "/backends/a", `{"weight":null}`, 400, "whole number"},
 		{"PATCH", "/backends/a", `{"address":"10.0.0.1:80"}`, 400, "unknown field"},
-		{"PATCH", "/backends/none", `{"weight":1}`, 404, "no such backend"},
+		{"PATCH", "/backends/none", `{"weight":1}`, 404, "GET /backends?pool=web lists them"},
 		{"PATCH", "/pools/web", `{"strategy":"least_connections"}`, 200, `"strategy":"least_connections","strategy_origin":"api"`},
 		{"PATCH", "/pools/web", `{"strategy":"fastest"}`, 400, "round_robin, least_connections"},
 		{"PATCH", "/pools/web", `{}`, 400, "nothing to change"},
 		{"PATCH", "/pools/none", `{"strategy":"round_robin"}`, 404, "no pool"},
-		{"POST", "/reload", "", 200, `{"generation":2,"changes":[]}`},
+		{"POST", "/reload", "", 200, `{"generation":2,"changes":[]}`}, // and no empty list of warnings
 	} {
 		t.Run(c.method+" "+c.path+" "+c.body[:min(60, len(c.body))], func(t *testing.T) {
 			r := start(t, Settings{}, newPool(t, "web", "127.0.0.1:1"))
@@ -171,7 +172,7 @@ func TestStatusHasNoNullAndEveryPart(t *testing.T) {
 	if strings.Contains(p.text, "null") {
 		t.Errorf("%s has null in it", p.text)
 	}
-	for _, key := range []string{"generation", "started", "engine", "version", "draining", "frontends", "pools"} {
+	for _, key := range []string{"generation", "started", "engine", "version", "log_dropped", "draining", "frontends", "pools"} {
 		p.want(t, 200, `"`+key+`":`)
 	}
 	s := decode[overview](t, p)
@@ -182,6 +183,15 @@ func TestStatusHasNoNullAndEveryPart(t *testing.T) {
 	r.Use(Settings{})
 	if n := len(newStatus(t, r).Frontends); n != 1 {
 		t.Errorf("with /proxy off there are %d frontends; want 1", n)
+	}
+}
+
+// What a pool tells of itself is shown as it is.
+func TestStatusShowsWhatTheAPIDeleted(t *testing.T) {
+	r := start(t, Settings{}, newPool(t, "web", "127.0.0.1:1"))
+	r.do("DELETE", "/backends/a", "").want(t, 204, "")
+	for _, path := range []string{"/status", "/pools/web"} {
+		r.do("GET", path, "").want(t, 200, `"deleted_by_api":["a"]`)
 	}
 }
 
@@ -236,6 +246,12 @@ func TestRefusedReloadListsEveryMistake(t *testing.T) {
 			t.Errorf("got %+v; want errors %q", p, c.want)
 		}
 	}
+}
+
+func TestReloadShowsWarnings(t *testing.T) {
+	r := start(t, Settings{}, newPool(t, "web"))
+	r.reloaded = func(string) (Reloaded, error) { return Reloaded{Generation: 3, Warnings: []string{"unwise"}}, nil }
+	r.do("POST", "/reload", "").want(t, 200, `{"generation":3,"changes":[],"warnings":["unwise"]}`)
 }
 
 func TestOneLogLineForEachChangeAndNoneForReading(t *testing.T) {

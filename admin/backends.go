@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -61,10 +62,15 @@ func (s *Server) addBackend(c *call) (int, any, error) {
 	s.orders.Lock()
 	defer s.orders.Unlock()
 	if added(p.Status()) >= s.most {
-		return 0, nil, answer.Refuse(http.StatusConflict, "pool %s has %d backends of the API already, the most it may have",
+		return 0, nil, answer.Refuse(http.StatusConflict, "pool %s has %d backends of the API already, the most it may have; DELETE some, or write them into the file",
 			p.Name(), s.most)
 	}
-	if err := p.Add(spec); err != nil {
+	switch err := s.src.Add(p, spec); {
+	case errors.Is(err, ErrOwnAddress):
+		return 0, nil, answer.Refuse(http.StatusBadRequest, "field \"address\": %v; write the address of a server", err)
+	case errors.Is(err, pool.ErrExists):
+		return 0, nil, fmt.Errorf("%w; change it by PATCH, or remove it by DELETE first", err)
+	case err != nil:
 		return 0, nil, err
 	}
 	s.changed(c, "backend added", zap.String("pool", p.Name()), zap.String("backend", spec.ID),
@@ -148,12 +154,20 @@ func (s *Server) removeBackend(c *call) (int, any, error) {
 	defer s.orders.Unlock()
 	was := backendOf(p, c.name)
 	if err := p.Remove(c.name); err != nil {
-		return 0, nil, err
+		return 0, nil, missing(p, err)
 	}
 	s.proxy.Prune(s.src.Pools())
 	s.changed(c, "backend removed", zap.String("pool", p.Name()), zap.String("backend", c.name),
 		zap.String("address", was.Address), zap.Int64("active", was.Active))
 	return http.StatusNoContent, nil, nil
+}
+
+// missing says where the ids are if err is that there is no such backend.
+func missing(p *pool.Pool, err error) error {
+	if errors.Is(err, pool.ErrNotFound) {
+		return fmt.Errorf("%w; GET /backends?pool=%s lists them", err, url.QueryEscape(p.Name()))
+	}
+	return err
 }
 
 // patchBackend changes weight, limit or state of one backend.
@@ -170,7 +184,7 @@ func (s *Server) patchBackend(c *call) (int, any, error) {
 	defer s.orders.Unlock()
 	was := backendOf(p, c.name)
 	if err := p.Patch(c.name, patch); err != nil {
-		return 0, nil, err
+		return 0, nil, missing(p, err)
 	}
 	is := backendOf(p, c.name)
 	s.changed(c, "backend changed", zap.String("pool", p.Name()), zap.String("backend", c.name),

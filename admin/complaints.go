@@ -9,20 +9,25 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// complaintLines bounds the lines a second of each level: peers can cause as
-// many as they like. Chosen.
-const complaintLines = 5
+// peerLines bounds the lines a second, of each kind, about what peers can cause
+// as often as they like. Chosen.
+const peerLines = 5
+
+// bounded returns l with that bound; a kind is a level and a message.
+func bounded(l *zap.Logger) *zap.Logger {
+	return l.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(c, time.Second, peerLines, 0)
+	}))
+}
 
 // complaints is where net/http writes its lines. What it says of clients and of
 // broken connections is of no interest unless somebody looks for it; a panic is
 // an error of ours.
 type complaints struct{ log *zap.Logger }
 
+// newComplaints returns the logger for net/http that writes to l.
 func newComplaints(l *zap.Logger) *log.Logger {
-	bounded := zap.WrapCore(func(c zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(c, time.Second, complaintLines, 0)
-	})
-	return log.New(complaints{l.WithOptions(bounded, zap.AddStacktrace(zap.FatalLevel))}, "", 0)
+	return log.New(complaints{l.WithOptions(zap.AddStacktrace(zap.FatalLevel))}, "", 0)
 }
 
 // Write takes one line.

@@ -51,7 +51,7 @@ func (c *call) body() ([]byte, error) {
 	case err == nil:
 		return text, nil
 	case errors.As(err, &large):
-		return nil, answer.Refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", maxBody)
+		return nil, answer.Refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes; send one backend at a time", maxBody)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, answer.Refuse(http.StatusRequestTimeout, "the body did not arrive within %v", bodyTimeout)
 	}

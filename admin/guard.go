@@ -13,6 +13,10 @@ import (
 	"sluice/admin/internal/answer"
 )
 
+// errWrongToken is the answer to a token that is none.
+var errWrongToken = answer.Refuse(http.StatusUnauthorized,
+	"the token is not valid: it is none of those in the token_file of [admin]")
+
 // guard decides who may do what. Its rules, beside tokens, are about browsers:
 // any page may make a browser send requests here, and a name that an attacker
 // controls may lead to this address. Immutable.
@@ -64,13 +68,13 @@ func (g *guard) admit(r *http.Request, k kind) (role, error) {
 	}
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if (!reads || wantsUpgrade(r)) && g.foreign(r) {
-		return nobody, answer.Refuse(http.StatusForbidden, "the request comes from a page of another site")
+		return nobody, answer.Refuse(http.StatusForbidden, "the request comes from a page of another site; send it from a page of this host, or from no browser")
 	}
 	who := g.role(r)
 	change := k == steering && !reads
 	if (who == nobody || change) && !g.here(r.Host) {
 		return who, answer.Refuse(http.StatusForbidden,
-			"host %q is neither an address, localhost nor in the hosts of [admin]", r.Host)
+			"host %q is neither an address, localhost nor in the hosts of [admin]; use one of these", r.Host)
 	}
 	return who, g.allow(r, who, change)
 }
@@ -78,6 +82,9 @@ func (g *guard) admit(r *http.Request, k kind) (role, error) {
 func (g *guard) allow(r *http.Request, who role, change bool) error {
 	switch {
 	case who == nobody && (public(r) || change && len(g.secrets) > 0):
+		if bearer(r) != "" {
+			return errWrongToken
+		}
 		return answer.Refuse(http.StatusUnauthorized, "a token is needed: Authorization: Bearer TOKEN")
 	case who == reader && change:
 		return answer.Refuse(http.StatusForbidden, "the token may read only; a change needs an operate token")
@@ -116,18 +123,27 @@ func public(r *http.Request) bool {
 // wantsUpgrade reports whether a request asks for another protocol.
 func wantsUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
 
-// role looks the request's token up. It compares with all of them, whatever it
-// finds.
-func (g *guard) role(r *http.Request) role {
+// bearer returns the request's token; empty if it has none, or several.
+func bearer(r *http.Request) string {
 	values := r.Header["Authorization"]
 	if len(values) != 1 {
-		return nobody
+		return ""
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "bearer") {
+		return ""
+	}
+	return strings.Trim(token, " ")
+}
+
+// role looks the request's token up. It compares with all of them, whatever it
+// finds.
+func (g *guard) role(r *http.Request) role {
+	token := bearer(r)
+	if token == "" {
 		return nobody
 	}
-	sum := sha256.Sum256([]byte(strings.Trim(token, " ")))
+	sum := sha256.Sum256([]byte(token))
 	who := nobody
 	for _, s := range g.secrets {
 		if subtle.ConstantTimeCompare(sum[:], s.sum[:]) == 1 {

@@ -5,11 +5,15 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/zap/zapcore"
 )
 
 const (
@@ -194,4 +198,50 @@ func TestNewTokensHoldFromTheNextRequest(t *testing.T) {
 	r.do("POST", "/reload", "", operateToken).want(t, 200, "")
 	r.Use(Settings{Tokens: []Token{{"new", true}}})
 	r.do("POST", "/reload", "", operateToken).want(t, 401, "")
+}
+
+// A wrong token is told from a missing one, and logged with who sent it: a few
+// lines a second, whatever is tried, and never the token.
+func TestWrongTokens(t *testing.T) {
+	r := start(t, Settings{Tokens: tokens, Proxy: proxying.Proxy}, newPool(t, "web", namedWeb(t, "a")))
+	r.do("POST", "/reload", "").want(t, 401, "a token is needed")
+	r.do("POST", "/reload", "", "Authorization: Basic steer").want(t, 401, "a token is needed")
+	r.do("GET", "/status", "", wrongToken).want(t, 200, "")
+	r.do("GET", "/proxy/", "", wrongToken).want(t, 200, "")
+	if n := r.logs.Len(); n != 0 {
+		t.Errorf("got %d lines without a refused token; want none: %v", n, r.logs.All())
+	}
+	began := time.Now()
+	for range 50 {
+		r.do("POST", "/reload", "", wrongToken).want(t, 401, "the token is not valid")
+	}
+	most := peerLines * (2 + int(time.Since(began)/time.Second))
+	lines := r.logs.FilterMessage("token refused").FilterLevelExact(zapcore.WarnLevel).All()
+	if len(lines) < 1 || len(lines) > most {
+		t.Errorf("got %d lines of 50 wrong tokens; want 1 to %d", len(lines), most)
+	}
+	for _, e := range lines {
+		if line := string(mustJSON(e.ContextMap())); !strings.HasPrefix(line, `{"client":"127.0.0.1:`) || strings.Contains(line, "steer") {
+			t.Errorf("got %s; want the client and not the token", line)
+		}
+	}
+}
+
+// Clients that /proxy does not let in are counted by the reason.
+func TestProxyRejectionsHaveReasons(t *testing.T) {
+	r := start(t, proxying, newPool(t, "web", namedWeb(t, "a")), newPool(t, "db"))
+	r.do("POST", "/proxy/", "", "Origin: http://evil.example").want(t, 403, "")
+	r.do("GET", "/proxy/", "", "Host: evil.example").want(t, 403, "")
+	r.do("GET", "/proxy/", "").want(t, 400, "name one of the pools: web, db")
+	r.do("GET", "/pools/none/proxy/", "").want(t, 404, "")
+	r.Use(Settings{})
+	r.do("GET", "/proxy/", "").want(t, 404, "enabled = true in [admin.proxy]")
+	r.Use(proxying)
+	r.Drain(t.Context())
+	r.do("GET", "/pools/web/proxy/", "").want(t, 503, "")
+	s := newStatus(t, r)
+	f := s.Frontends[len(s.Frontends)-1]
+	if want := map[string]int64{"denied": 2, "no_pool": 2, "off": 1, "shutdown": 1}; f.Rejected != 6 || !maps.Equal(f.RejectedBy, want) {
+		t.Errorf("got %d, %v; want 6, %v", f.Rejected, f.RejectedBy, want)
+	}
 }

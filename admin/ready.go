@@ -69,5 +69,5 @@ func (s *Server) unreadyFrontend(name string) error {
 		}
 		return nil
 	}
-	return answer.Refuse(http.StatusNotFound, "no frontend %q", name)
+	return answer.Refuse(http.StatusNotFound, "no frontend %q; GET /status lists them", name)
 }

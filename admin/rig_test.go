@@ -82,10 +82,16 @@ func startWith(t *testing.T, search session.Settings, set Settings, pools ...*po
 		About:     func() About { return About{Generation: 1, Engine: "copy", Version: "test"} },
 		Frontends: func() []l4.Status { return r.fronts() },
 		Pools:     func() []*pool.Pool { return *r.pools.Load() },
-		Strategy:  func(_ *pool.Pool, name string) (pool.Strategy, error) { return balance.ByName(name, "") },
-		Reload:    func(_ context.Context, by string) (Reloaded, error) { return r.reloaded(by) },
-		Draining:  r.draining.Load,
-		Bound:     r.bound.Load,
+		Add: func(p *pool.Pool, s pool.Spec) error {
+			if s.Address == ourselves {
+				return fmt.Errorf("%s is where frontend web of this process listens: %w", s.Address, ErrOwnAddress)
+			}
+			return p.Add(s)
+		},
+		Strategy: func(_ *pool.Pool, name string) (pool.Strategy, error) { return balance.ByName(name, "") },
+		Reload:   func(_ context.Context, by string) (Reloaded, error) { return r.reloaded(by) },
+		Draining: r.draining.Load,
+		Bound:    r.bound.Load,
 	}, set, proxy.Options{
 		Dial:     dialTest,
 		Settings: search,
@@ -111,6 +117,9 @@ func startWith(t *testing.T, search session.Settings, set Settings, pools ...*po
 
 // exhausted is an address to which no dial gets a descriptor.
 const exhausted = "exhausted.invalid:1"
+
+// ourselves is an address where the process itself listens.
+const ourselves = "127.0.0.1:7001"
 
 func dialTest(ctx context.Context, address string) (net.Conn, error) {
 	if address == exhausted {

@@ -118,5 +118,6 @@ func named(t target, escaped string) (target, error) {
 }
 
 func nowhere() (target, error) {
-	return target{kind: steering}, answer.Refuse(http.StatusNotFound, "no such path")
+	return target{kind: steering}, answer.Refuse(http.StatusNotFound, "no such path; there is "+
+		"/status, /backends, /backends/ID, /pools/NAME, /reload, /healthz, /readyz, /readyz/FRONTEND, /proxy and /pools/NAME/proxy")
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"time"
 
@@ -24,7 +25,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil:
-		s.turnAway(w, t, err)
+		s.turnAway(w, r, t, err)
 	case t.kind == traffic:
 		s.forward(w, r, t, rules.proxy, who != nobody)
 	default:
@@ -33,12 +34,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // turnAway answers a request that got no further than the guard.
-func (s *Server) turnAway(w http.ResponseWriter, t target, err error) {
+func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, t target, err error) {
+	if errors.Is(err, errWrongToken) {
+		s.peers.Warn("token refused", zap.String("client", r.RemoteAddr))
+	}
 	if answer.StatusOf(err) == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	}
 	if t.kind == traffic {
-		s.proxy.Reject(w, err)
+		s.proxy.Reject(w, "denied", err)
 		return
 	}
 	answer.Error(w, err)
@@ -48,12 +52,13 @@ func (s *Server) turnAway(w http.ResponseWriter, t target, err error) {
 // header is for us.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, t target, set ProxySettings, ours bool) {
 	if !set.Enabled {
-		s.turnAway(w, t, answer.Refuse(http.StatusNotFound, "/proxy is switched off"))
+		s.proxy.Reject(w, "off", answer.Refuse(http.StatusNotFound,
+			"/proxy is switched off; enabled = true in [admin.proxy] switches it on"))
 		return
 	}
 	p, err := s.pool(cmp.Or(t.name, set.Pool))
 	if err != nil {
-		s.turnAway(w, t, err)
+		s.proxy.Reject(w, "no_pool", err)
 		return
 	}
 	s.proxy.Forward(w, r, proxy.Way{Pool: p, Path: t.rest, ResponseTimeout: set.ResponseTimeout, Private: ours})

@@ -36,6 +36,7 @@ const (
 type Server struct {
 	src   Sources
 	log   *zap.Logger
+	peers *zap.Logger // bounded: what peers cause
 	http  http.Server
 	door  door
 	rules atomic.Pointer[rules]
@@ -51,8 +52,11 @@ type Server struct {
 // New returns a server that listens nowhere yet. Of o, Left and ErrorLog are the
 // server's own and need not be set.
 func New(s Sources, set Settings, o proxy.Options, logger *zap.Logger) *Server {
-	server := &Server{src: s, log: logger, most: maxAdded, door: door{max: maxConns, conns: map[net.Conn]time.Time{}}}
-	complaints := newComplaints(logger)
+	server := &Server{
+		src: s, log: logger, peers: bounded(logger), most: maxAdded,
+		door: door{max: maxConns, conns: map[net.Conn]time.Time{}},
+	}
+	complaints := newComplaints(server.peers)
 	o.Left, o.ErrorLog = server.door.leave, complaints
 	server.proxy = proxy.New(o)
 	server.rules.Store(newRules(set))

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -15,6 +16,9 @@ type Sources struct {
 	About     func() About
 	Frontends func() []l4.Status
 	Pools     func() []*pool.Pool // in the order of the file
+	// Add adds a backend by the API, as pool.Add does. It wraps ErrOwnAddress if the
+	// process itself listens at the backend's address.
+	Add func(p *pool.Pool, s pool.Spec) error
 	// Strategy returns the strategy of that name with the ties that the file gives
 	// the pool. Its error says which names are known.
 	Strategy func(p *pool.Pool, name string) (pool.Strategy, error)
@@ -31,13 +35,19 @@ type About struct {
 	Started    time.Time `json:"started"`
 	Engine     string    `json:"engine"`
 	Version    string    `json:"version"`
+	LogDropped int64     `json:"log_dropped"` // log lines that found no room since the start
 }
 
 // Reloaded is what a reload did.
 type Reloaded struct {
 	Generation int64    `json:"generation"`
-	Changes    []string `json:"changes"` // empty if the content was identical
+	Changes    []string `json:"changes"`            // empty if the content was identical
+	Warnings   []string `json:"warnings,omitempty"` // what is valid and unwise in the file that is in force now
 }
+
+// ErrOwnAddress means that a dial of a backend would come back to this process,
+// so that one client would become sessions without end.
+var ErrOwnAddress = errors.New("sessions would go in a circle")
 
 // Errors is several mistakes found at once, such as those of a file. An empty
 // one is still an error.

@@ -66,8 +66,16 @@ func (s *Server) pool(name string) (*pool.Pool, error) {
 		}
 		names = append(names, p.Name())
 	}
-	if name != "" || len(names) == 0 {
-		return nil, answer.Refuse(http.StatusNotFound, "no pool %q", name)
+	const most = 10 // in a message
+	known := strings.Join(names[:min(most, len(names))], ", ")
+	if len(names) > most {
+		known += " and others"
 	}
-	return nil, answer.Refuse(http.StatusBadRequest, "name one of the pools: %s", strings.Join(names, ", "))
+	switch {
+	case len(names) == 0:
+		return nil, answer.Refuse(http.StatusNotFound, "no pool %q: there is none", name)
+	case name != "":
+		return nil, answer.Refuse(http.StatusNotFound, "no pool %q; there is %s", name, known)
+	}
+	return nil, answer.Refuse(http.StatusBadRequest, "name one of the pools: %s", known)
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,13 +49,18 @@ type Front struct {
 	ended   context.Context // ends when what is left must go
 	end     context.CancelCauseFunc
 
-	born                     int64 // nanoseconds; with total it makes ids unique across restarts
-	total, rejected, redials atomic.Int64
+	born           int64 // nanoseconds; with total it makes ids unique across restarts
+	total, redials atomic.Int64
+
+	mu       sync.Mutex // guards rejected
+	rejected map[string]int64
 }
 
 // New returns a front that takes requests at once.
 func New(o Options) *Front {
-	f := &Front{options: o, lines: newLines(o.Dial), gate: newGate(), born: time.Now().UnixNano()}
+	f := &Front{
+		options: o, lines: newLines(o.Dial), gate: newGate(), born: time.Now().UnixNano(), rejected: map[string]int64{},
+	}
 	f.ended, f.end = context.WithCancelCause(context.Background())
 	return f
 }
@@ -72,7 +79,7 @@ type Way struct {
 func (f *Front) Forward(w http.ResponseWriter, r *http.Request, way Way) {
 	if !f.gate.enter() {
 		w.Header().Set("Connection", "close")
-		f.Reject(w, answer.Refuse(http.StatusServiceUnavailable, "%v", errShutdown))
+		f.Reject(w, "shutdown", answer.Refuse(http.StatusServiceUnavailable, "%v", errShutdown))
 		return
 	}
 	defer f.gate.leave()
@@ -81,22 +88,37 @@ func (f *Front) Forward(w http.ResponseWriter, r *http.Request, way Way) {
 	x.run(w)
 }
 
-// Reject answers a request that must not be forwarded, and counts it.
-func (f *Front) Reject(w http.ResponseWriter, err error) {
-	f.rejected.Add(1)
+// Reject answers a request that must not be forwarded, and counts it under the
+// reason, which is one of a few words.
+func (f *Front) Reject(w http.ResponseWriter, reason string, err error) {
+	f.mu.Lock()
+	f.rejected[reason]++
+	f.mu.Unlock()
 	answer.Error(w, err)
+}
+
+// rejections returns how many requests were rejected, and why.
+func (f *Front) rejections() (total int64, by map[string]int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range f.rejected {
+		total += n
+	}
+	return total, maps.Clone(f.rejected)
 }
 
 // Status shows /proxy as what it counts as. listen may be nil.
 func (f *Front) Status(listen net.Addr, pool string) l4.Status {
+	rejected, by := f.rejections()
 	return l4.Status{
-		Name:     frontName,
-		Listen:   textOf(listen),
-		Pool:     pool,
-		Active:   int64(f.gate.count()),
-		Total:    f.total.Load(),
-		Rejected: f.rejected.Load(),
-		Redials:  f.redials.Load(),
+		Name:       frontName,
+		Listen:     textOf(listen),
+		Pool:       pool,
+		Active:     int64(f.gate.count()),
+		Total:      f.total.Load(),
+		Rejected:   rejected,
+		RejectedBy: by,
+		Redials:    f.redials.Load(),
 	}
 }
 

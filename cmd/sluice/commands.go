@@ -27,19 +27,33 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "sluice",
 		Short:         "A layer-4 load balancer for raw TCP services",
+		Version:       fullVersion(),
 		Args:          usage(knownCommand),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(newRun(), newCheck(), newDemo(), newVersion())
 	for _, c := range root.Commands() {
-		c.Args = usage(cobra.NoArgs)
+		c.Args = usage(noArgument)
 	}
 	return root
+}
+
+// noArgument refuses arguments. One of a command that reads a configuration is
+// most likely its path.
+func noArgument(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.Flags().Lookup("config") == nil:
+		return fmt.Errorf("unexpected argument %q", args[0])
+	}
+	return fmt.Errorf("unexpected argument %q; to name a configuration file: %s -c %s", args[0], cmd.CommandPath(), args[0])
 }
 
 // knownCommand is reached with an argument only if that is no command.

@@ -125,6 +125,7 @@ const (
 type reloadAnswer struct {
 	Generation int64
 	Changes    []string
+	Warnings   []string
 	Error      string
 	Errors     []string
 }

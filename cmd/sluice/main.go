@@ -36,8 +36,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		return 0
+	case errors.Is(err, errForced):
+		return exitFailed
 	}
 	fmt.Fprintln(stderr, err)
 	if errors.As(err, new(usageError)) {

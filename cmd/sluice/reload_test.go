@@ -193,6 +193,53 @@ func TestReloadBusyAddress(t *testing.T) {
 	everywhere("B")
 }
 
+// calm is a text without warnings.
+func calm() string {
+	return head + frontendText("web", free, "p") + "[[pool]]\nname = \"p\"\n[[pool.backend]]\naddress = \"127.0.0.1:9\"\n"
+}
+
+// What is unwise is in the answer as well, also of a reload that changes nothing.
+func TestReloadAnswersWithWarnings(t *testing.T) {
+	t.Parallel()
+	good := calm()
+	d := startDaemon(t, good)
+	if _, answer := d.reload(good); answer.Warnings != nil {
+		t.Errorf("got warnings %q, want none", answer.Warnings)
+	}
+	for range 2 {
+		status, answer := d.reload(good + "[[pool]]\nname = \"spare\"\n[[pool.backend]]\naddress = \"127.0.0.1:9\"\n")
+		if status != http.StatusOK || len(answer.Warnings) != 1 || !strings.Contains(answer.Warnings[0], "no frontend uses it") {
+			t.Errorf("got %d %+v, want 200 and the warning", status, answer)
+		}
+	}
+}
+
+// A limit that the descriptors have no room for is a warning, at the start and
+// when a reload asks for it.
+func TestProcessLimitBeyondDescriptors(t *testing.T) {
+	t.Parallel()
+	good := calm()
+	d := startDaemon(t, good)
+	if got := d.lines("process limit"); len(got) != 0 {
+		t.Errorf("got %v of a limit that was derived", got)
+	}
+	beyond := "[process]\nmax_sessions = 999999999\n" + good
+	status, answer := d.reload(beyond)
+	if status != http.StatusOK || !strings.Contains(fmt.Sprint(answer.Warnings), "have room for") {
+		t.Errorf("got %d %+v, want a warning of the room", status, answer)
+	}
+	d.await("the warning", "process limit")
+	for _, line := range append(d.lines("process limit"), startDaemon(t, beyond).lines("process limit")...) {
+		if line["level"] != "warn" || line["limit"] != 999999999.0 || !strings.Contains(fmt.Sprint(line["reason"]), "have room for") {
+			t.Errorf("got %v, want a warning with the limit and the room", line)
+		}
+	}
+	d.mustReload(good)
+	if _, answer := d.reload(good); answer.Warnings != nil {
+		t.Errorf("got warnings %q of a limit that was taken back", answer.Warnings)
+	}
+}
+
 // A key that only the next start can change is named and not applied.
 func TestReloadNeedsRestart(t *testing.T) {
 	t.Parallel()

@@ -26,8 +26,8 @@ const (
 // and some supervisors signal a process and then its group. Chosen, not measured.
 const doubled = 100 * time.Millisecond
 
-// errForced is the end by a second signal.
-var errForced = errors.New("sluice: second signal, sessions were cut")
+// errForced is the end by a second signal. The log has told of it.
+var errForced = errors.New("ended by a second signal: sessions were cut")
 
 // serve runs a balancer with the configuration at path until a signal, or the
 // end of ctx, stops it.
@@ -51,6 +51,7 @@ func serve(ctx context.Context, path string, stderr io.Writer) error {
 	}
 	reloadUntilStopped(ctx, b, signals)
 	if err := stop(b, signals); err != nil {
+		out.Zap().Error(err.Error())
 		out.Close(flushTimeForced)
 		return err
 	}

@@ -35,6 +35,9 @@ func TestStartSaysWhatRuns(t *testing.T) {
 	if warnings := fmt.Sprint(d.lines("configuration")); !strings.Contains(warnings, "no frontend uses it") {
 		t.Errorf("got warnings %s", warnings)
 	}
+	if _, body := d.ask("GET", "/status", ""); !strings.Contains(body, `"log_dropped":0`) {
+		t.Errorf("status does not tell of dropped lines: %s", body)
+	}
 	if v := d.view(); v.Generation != 1 || v.Engine != "copy" {
 		t.Errorf("got generation %d, engine %q", v.Generation, v.Engine)
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -105,6 +106,14 @@ func TestStopSecondSignal(t *testing.T) {
 	})
 	if status := d.exit(); status != 1 {
 		t.Errorf("got exit status %d, want 1", status)
+	}
+	for line := range strings.Lines(d.out.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("the log is JSON, and has the line %s", line)
+		}
+	}
+	if lines := d.lines("ended by a second signal: sessions were cut"); len(lines) != 1 || lines[0]["level"] != "error" {
+		t.Errorf("got lines %v of the second signal, want one of level error", lines)
 	}
 	// The program needs 50 ms; the rest is for a machine that is busy.
 	tookBetween(t, "the exit", time.Since(began), 0, 5*time.Second)

@@ -29,7 +29,11 @@ func TestOverlaps(t *testing.T) {
 	f(":80", "10.0.0.1:80", true)
 	f(":80", "[::1]:80", true)
 	f(":80", "example.com:80", true)
-	f("0.0.0.0:80", "[::1]:80", true)
+	f("0.0.0.0:80", "[::]:80", true)
+	f("0.0.0.0:80", "localhost:80", true)
+	f("0.0.0.0:80", "10.0.0.1:80", true)
+	f("0.0.0.0:80", "[::1]:80", false)
+	f("[::ffff:0.0.0.0]:80", "[::1]:80", false)
 	f("10.0.0.1:80", "10.0.0.2:80", false)
 	f("127.0.0.1:80", "[::1]:80", false)
 	f("localhost:80", "127.0.0.1:80", true)
@@ -52,6 +56,36 @@ func TestLoopback(t *testing.T) {
 			t.Errorf("got %t, %v for %s, want %t", e.loopback(), err, text, want)
 		}
 	}
+}
+
+func TestReaches(t *testing.T) {
+	t.Parallel()
+	own := []string{"10.0.0.1", "2001:db8::1", "me"}
+	f := func(listen, address string, want bool) {
+		t.Helper()
+		if got := Reaches(listen, address, own); got != want {
+			t.Errorf("got %t for a dial of %s and a listener on %s, want %t", got, address, listen, want)
+		}
+	}
+	f("127.0.0.1:80", "127.0.0.1:80", true)
+	f("127.0.0.1:80", "localhost:80", true)
+	f("127.0.0.1:80", "[::ffff:127.0.0.1]:80", true)
+	f("127.0.0.1:80", "127.0.0.1:81", false)
+	f("127.0.0.1:80", "10.0.0.1:80", false)
+	f("[::]:80", "127.0.0.2:80", true)
+	f("[::]:80", "10.0.0.1:80", true)
+	f("[::]:80", "[2001:db8::1]:80", true)
+	f("[::]:80", "ME:80", true)
+	f("[::]:80", "10.0.0.2:80", false)
+	f("[::]:80", "other:80", false)
+	f("0.0.0.0:80", "10.0.0.1:80", true)
+	f("0.0.0.0:80", "[::1]:80", false)
+	f("0.0.0.0:80", "[2001:db8::1]:80", false)
+	f("other:80", "other:80", true)
+	f("unix:/a", "unix:/./a", true)
+	f("unix:/a", "127.0.0.1:80", false)
+	f("", "127.0.0.1:80", false)
+	f("127.0.0.1:80", "nonsense", false)
 }
 
 // A frontend may be the backend of another one, but not of itself.

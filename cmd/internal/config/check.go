@@ -39,14 +39,15 @@ func (in *input) config(root table) *Config {
 }
 
 // noCircle refuses a frontend that is a backend of its own pool: one client would
-// become sessions without end.
+// become sessions without end. Of this machine's hosts it knows loopback alone:
+// whether a file is valid does not depend on where it is checked.
 func (t table) noCircle(f Frontend, at *endpoint, pools []Pool) {
 	i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == f.Pool })
 	if at == nil || i < 0 {
 		return
 	}
 	for _, b := range pools[i].Config.Backends {
-		if e, err := parseBackend(b.Address); err == nil && at.reaches(e) {
+		if e, err := parseBackend(b.Address); err == nil && at.reaches(e, nil) {
 			t.wrong("listen", "%s is a backend of pool %s as well, so that sessions would go in a circle",
 				quote(f.Listen), quote(f.Pool))
 			return

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -93,9 +94,11 @@ func (c *claims) refer(t table, name string) {
 	if _, ok := c.byText[name]; ok || name == "" {
 		return
 	}
-	var names []string
+	var names []string // each once, though a file may give two pools the same
 	for _, o := range c.all {
-		names = append(names, o.text)
+		if !slices.Contains(names, o.text) {
+			names = append(names, o.text)
+		}
 	}
 	const most = 10 // in a message
 	switch n := nearest(name, names); {

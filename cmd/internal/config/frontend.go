@@ -116,11 +116,12 @@ func (t table) mode(key string, absent uint32, at *endpoint) uint32 {
 	switch {
 	case t.values[key] != text: // another type, which is noted already
 		return absent
+	case at != nil && at.Unix == "":
+		t.wrong(key, "only a unix socket has a mode, and listen is none; remove it")
+		return absent
 	case err != nil || bits > 0o777:
 		t.wrong(key, `%s is no mode; write octal digits up to 0777, such as "0660"`, quote(text))
 		return absent
-	case at != nil && at.Unix == "":
-		t.wrong(key, "only a unix socket has a mode, and listen is none; remove it")
 	}
 	return uint32(bits)
 }

@@ -63,12 +63,30 @@ var (
 		keepaliveKeys, poolKeys, healthKeys, backendKeys}
 )
 
-// foreign are words that operators bring along, and what they are called here.
+// foreign are words that operators bring along, for keys, tables and values, and
+// what they are called here.
 var foreign = map[string]string{
 	"algorithm": "strategy", "balance": "strategy", "bind": "listen", "cluster": "pool",
-	"listener": "frontend", "maxconn": "max_sessions", "node": "backend", "server": "backend",
-	"service": "frontend", "target": "backend", "upstream": "pool", "vip": "frontend",
+	"default_backend": "pool", "fail_timeout": "retry_after", "inter": "interval", "ip_hash": "source_hash",
+	"least_conn": "least_connections", "leastconn": "least_connections", "listener": "frontend",
+	"max_conns": "max_sessions", "max_fails": "max_failures", "maxconn": "max_sessions", "node": "backend",
+	"proxy_connect_timeout": "connect_timeout", "proxy_next_upstream_tries": "attempts",
+	"proxy_timeout": "idle_timeout", "random": "random_two", "retries": "attempts", "roundrobin": "round_robin",
+	"rr": "round_robin", "server": "backend", "service": "frontend", "source": "source_hash", "target": "backend",
+	"timeout_client": "idle_timeout", "timeout_connect": "connect_timeout", "timeout_server": "idle_timeout",
+	"timeout_tunnel": "idle_timeout", "upstream": "pool", "vip": "frontend",
 }
+
+// translated finds the word used here for a foreign one, or "".
+func translated(word string) string {
+	word = underlined.Replace(strings.ToLower(word))
+	if own := foreign[word]; own != "" {
+		return own
+	}
+	return foreign[strings.TrimSuffix(word, "s")]
+}
+
+var underlined = strings.NewReplacer("-", "_", " ", "_")
 
 // all are the keys of k, those of later features included.
 func (k *keys) all() []string { return slices.Concat(k.known, k.later) }
@@ -97,51 +115,56 @@ func (k *keys) unknown(key string, isTable bool) string {
 	if isTable {
 		text = "unknown table"
 	}
+	word := translated(key)
 	own := nearest(key, k.all())
-	if own == "" {
-		own = k.translated(key)
+	if slices.Contains(k.known, word) {
+		own = word
 	}
-	if own != "" {
-		text += "; did you mean " + k.written(own) + "?"
+	homes := k.elsewhere(key)
+	switch {
+	case own != "" && homes.sub != "":
+		return text + "; did you mean " + k.written(own) + ", or " + homes.sub + "?"
+	case own != "" && homes.tables != "":
+		return text + "; did you mean " + k.written(own) + ", or " + quote(key) + " in " + homes.tables + "?"
+	case own != "":
+		return text + "; did you mean " + k.written(own) + "?"
+	case homes.sub != "":
+		return text + "; it is written " + homes.sub
+	case homes.tables != "":
+		return text + "; it belongs in " + homes.tables
 	}
-	if homes := k.elsewhere(key); homes != "" {
-		return text + "; " + homes
+	switch homes = k.elsewhere(word); {
+	case homes.sub != "":
+		return text + "; it is written " + homes.sub + " here"
+	case homes.tables != "":
+		return text + "; it is called " + quote(word) + " here, and belongs in " + homes.tables
 	}
-	if own == "" {
-		text += "; " + k.header + " has " + k.listed()
-	}
-	return text
+	return text + "; " + k.header + " has " + k.listed()
 }
 
-// translated finds the word used here for a foreign one, if k has it.
-func (k *keys) translated(key string) string {
-	word := foreign[strings.TrimSuffix(strings.ToLower(key), "s")]
-	if slices.Contains(k.known, word) {
-		return word
-	}
-	return ""
+// homes is where a key may stand that does not belong where it was found.
+type homes struct {
+	sub    string // the header, if the key is a table
+	tables string // which have a key of that name, if it is none
 }
 
 // elsewhere says which other tables have a key of exactly that name.
-func (k *keys) elsewhere(key string) string {
-	var homes []string
+func (k *keys) elsewhere(key string) homes {
+	var tables []string
 	for _, t := range everyKeys {
 		if t == k || !slices.Contains(t.all(), key) {
 			continue
 		}
 		if sub := t.table(key); sub != nil {
-			return "it is written " + sub.header
+			return homes{sub: sub.header}
 		}
 		home := t.header
 		if slices.Contains(t.later, key) {
 			home += " (not supported yet)"
 		}
-		homes = append(homes, home)
+		tables = append(tables, home)
 	}
-	if len(homes) == 0 {
-		return ""
-	}
-	return "it belongs in " + anyOf(homes)
+	return homes{tables: anyOf(tables)}
 }
 
 func (k *keys) listed() string {

@@ -95,4 +95,13 @@ func TestExampleListsWhatIsLater(t *testing.T) {
 			}
 		}
 	}
+	for _, thing := range []string{"dashboard", "metrics", "sessions"} {
+		if !slices.Contains(words, thing) {
+			t.Errorf("%s is not in the closing list of config.toml", thing)
+		}
+	}
+	if before, _, _ := strings.Cut(exampleText(t), "# Not supported yet."); strings.Contains(strings.ToLower(before), "dashboard") ||
+		strings.Contains(before, "metrics") {
+		t.Error("config.toml promises a dashboard or metrics")
+	}
 }

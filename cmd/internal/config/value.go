@@ -54,9 +54,17 @@ func (t table) word(key, absent string, known []string, later ...string) string 
 		t.wrong(key, "%s is not supported yet; use %s", quote(w), anyOf(quoted(known)))
 		return absent
 	}
-	if n := nearest(w, slices.Concat(known, later)); n != "" {
-		t.wrong(key, "unknown %s %s; did you mean %s?", key, quote(w), quote(n))
-	} else {
+	meant := translated(w)
+	if !slices.Contains(slices.Concat(known, later), meant) {
+		meant = nearest(w, slices.Concat(known, later))
+	}
+	switch {
+	case slices.Contains(later, meant):
+		t.wrong(key, "unknown %s %s; %s is not supported yet; use %s",
+			key, quote(w), quote(meant), anyOf(quoted(known)))
+	case meant != "":
+		t.wrong(key, "unknown %s %s; did you mean %s?", key, quote(w), quote(meant))
+	default:
 		t.wrong(key, "unknown %s %s; use %s", key, quote(w), anyOf(quoted(known)))
 	}
 	return absent
@@ -70,7 +78,7 @@ func (t table) boolean(key string, absent bool) bool {
 	case bool:
 		return v
 	default:
-		t.wrong(key, "got %s; write true or false, without quotes", described(v))
+		t.wrong(key, "got %s; write true or false%s", described(v), unquoted(v))
 		return absent
 	}
 }
@@ -86,7 +94,15 @@ func (t table) whole(key string, absent, least, most int) int {
 		}
 		t.wrong(key, "%d is out of range; write a whole number from %d to %d", v, least, most)
 	default:
-		t.wrong(key, "got %s; write a whole number from %d to %d, without quotes", described(v), least, most)
+		t.wrong(key, "got %s; write a whole number from %d to %d%s", described(v), least, most, unquoted(v))
 	}
 	return absent
+}
+
+// unquoted is the end of a hint about a value that must not be a string.
+func unquoted(v any) string {
+	if _, ok := v.(string); ok {
+		return ", without quotes"
+	}
+	return ""
 }

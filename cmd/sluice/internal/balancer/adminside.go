@@ -23,6 +23,7 @@ func (b *Balancer) newAdmin(set admin.Settings) *admin.Server {
 		About:     b.about,
 		Frontends: b.Frontends,
 		Pools:     func() []*pool.Pool { return b.view.Load().pools },
+		Add:       b.add,
 		Strategy:  b.strategy,
 		Reload:    b.Reload,
 		Draining:  b.draining.Load,
@@ -36,6 +37,7 @@ func (b *Balancer) about() admin.About {
 		Started:    b.started,
 		Engine:     engine,
 		Version:    b.options.Version,
+		LogDropped: b.options.Logs.Dropped(),
 	}
 }
 
@@ -99,12 +101,27 @@ func (b *Balancer) adminAddrLocked() string {
 // advise writes what is unwise in c, unless that was said of the configuration
 // in force.
 func (b *Balancer) advise(c *config.Config) {
-	if slices.Equal(c.Warnings, b.config.Warnings) {
-		return
+	if !slices.Equal(c.Warnings, b.config.Warnings) {
+		for _, w := range c.Warnings {
+			b.log.Warn("configuration", zap.String(logs.Reason, w))
+		}
 	}
-	for _, w := range c.Warnings {
-		b.log.Warn("configuration", zap.String(logs.Reason, w))
+	if c.Process.MaxSessions != b.config.Process.MaxSessions && b.beyond() {
+		b.log.Warn("process limit", zap.Int64(logs.Limit, b.limit.Max()), zap.String(logs.Reason, b.limit.Explain()))
 	}
+}
+
+// beyond reports whether the process limit lets in more sessions than there are
+// descriptors for.
+func (b *Balancer) beyond() bool { return b.limit.Max() > int64(b.limit.Room()) }
+
+// warnings are what advise writes of c, which is in force, in words for the
+// answer to a reload.
+func (b *Balancer) warnings(c *config.Config) []string {
+	if !b.beyond() {
+		return c.Warnings
+	}
+	return append(slices.Clone(c.Warnings), "process limit: "+b.limit.Explain())
 }
 
 // announce writes what was started.

@@ -3,6 +3,7 @@ package balancer
 import (
 	"context"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 )
@@ -17,7 +18,7 @@ func listenAdmin(address string) (net.Listener, error) {
 	c.SetMultipathTCP(false)
 	path, unix := strings.CutPrefix(address, "unix:")
 	if !unix {
-		return c.Listen(context.Background(), "tcp", address)
+		return c.Listen(context.Background(), family(address), address)
 	}
 	ln, err := c.Listen(context.Background(), "unix", path)
 	if inUse(err) && stale(path) {
@@ -32,6 +33,24 @@ func listenAdmin(address string) (net.Listener, error) {
 		return nil, err
 	}
 	return ln, nil
+}
+
+// family returns the network to listen in: that of a literal address, for which
+// package net would otherwise take 0.0.0.0 for every address of both families.
+// Without a host, and with [::], it is both.
+func family(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return "tcp"
+	}
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err != nil || ip == netip.IPv6Unspecified():
+		return "tcp"
+	case ip.Unmap().Is4():
+		return "tcp4"
+	}
+	return "tcp6"
 }
 
 // stale reports whether path is a socket that a dead process left behind.

@@ -151,7 +151,7 @@ func (b *Balancer) reload() (admin.Reloaded, error) {
 	if err != nil {
 		return admin.Reloaded{}, mistakes(err)
 	}
-	return admin.Reloaded{Generation: b.view.Load().generation, Changes: changes}, nil
+	return admin.Reloaded{Generation: b.view.Load().generation, Changes: changes, Warnings: b.warnings(c)}, nil
 }
 
 // update returns one line for each change, and none if c is what is in force.
@@ -167,6 +167,9 @@ func (b *Balancer) update(c *config.Config) ([]string, error) {
 // apply moves everything from the configuration in force to c.
 func (b *Balancer) apply(c *config.Config) ([]string, error) {
 	p := b.plan(c)
+	if err := b.noCircle(p); err != nil {
+		return nil, err
+	}
 	opened, err := b.bind(p)
 	if err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 func (b *Balancer) swap(p *plan, opened []*socket) []string {
 	c := p.config
 	b.options.Logs.Use(c.Log)
-	b.advise(c)
 	b.limit.Set(c.Process.MaxSessions)
+	b.advise(c)
 	changes := append(p.lines, b.regained(opened)...)
 	changes = append(changes, b.usePools(c.Pools)...)
 	b.useFrontends(c.Frontends)

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// burst lets a few lines a second through and counts the others, so that a
-// storm of failures costs neither the disk nor the reader. Safe for concurrent
-// use.
+// burst lets a few lines a second of each key through and counts the others, so
+// that a storm of failures costs neither the disk nor the reader, and hides no
+// failure of another kind. Its keys are made of names of the configuration, and
+// are remembered for a second. Safe for concurrent use.
 type burst struct {
-	lines int                                    // let through a second
+	lines int                                    // let through a second, of each key
 	more  func(count int64, by map[string]int64) // told once a second what was held back
 
 	// mu guards the fields below.
 	mu    sync.Mutex
-	start time.Time // of the second under way
-	sent  int       // in it
+	start time.Time      // of the second under way
+	sent  map[string]int // in it, by key
 	held  map[string]int64
 }
 
@@ -25,11 +26,11 @@ func (b *burst) allow(key string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if b.held == nil && now.Sub(b.start) >= time.Second {
-		b.start, b.sent = now, 0
+	if b.sent == nil || b.held == nil && now.Sub(b.start) >= time.Second {
+		b.start, b.sent = now, make(map[string]int)
 	}
-	if b.held == nil && b.sent < b.lines {
-		b.sent++
+	if b.sent[key] < b.lines {
+		b.sent[key]++
 		return true
 	}
 	if b.held == nil {
@@ -44,7 +45,7 @@ func (b *burst) allow(key string) bool {
 func (b *burst) flush() {
 	b.mu.Lock()
 	held := b.held
-	b.held, b.start, b.sent = nil, time.Now(), 0
+	b.held, b.sent = nil, nil
 	b.mu.Unlock()
 	var count int64
 	for _, n := range held {

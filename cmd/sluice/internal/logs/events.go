@@ -151,11 +151,15 @@ func (l *Logs) Backend(c pool.Change) {
 		zap.String(Reason, c.Reason))
 }
 
+// byAPI ends the reason of each transition that the API caused.
+const byAPI = " by the API"
+
 // levelOf keeps a start quiet: that a backend which counted as up is up is no
-// news.
+// news. Neither is what the API changes: the admin side writes it, with who asked
+// for it.
 func levelOf(c pool.Change) zapcore.Level {
 	switch {
-	case c.From == c.To:
+	case c.From == c.To, strings.HasSuffix(c.Reason, byAPI):
 		return zap.DebugLevel
 	case c.To == "down":
 		return zap.WarnLevel

@@ -3,7 +3,7 @@
 //
 // It owns the names of the fields, the session line, and two bounds: a log that
 // stalls costs lines and never traffic, and a storm of failures is a few lines
-// a second and a count. It decides nothing: others tell it what happened.
+// a second of each kind and a count. It decides nothing: others tell it what happened.
 //
 //	event -> zap -> sink (bounded memory) -> one goroutine -> writer
 //
@@ -22,14 +22,12 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Lines a second for each kind of failure, before the rest is only counted.
-// With the line that counts each kind, a storm of all at once is ten lines a
-// second.
+// Lines a second before the rest is only counted: of failures for each frontend
+// and cause (of look-ups, for each host), and of libraries in all. Chosen: enough
+// to see a pattern, and few enough to read.
 const (
-	sessionLines  = 3
-	rejectedLines = 1
-	faultLines    = 1
-	libraryLines  = 1
+	failureLines = 5
+	libraryLines = 1
 )
 
 // Logs is the log of the process.
@@ -55,9 +53,9 @@ func New(w io.Writer) *Logs {
 		direct.Warn("log lines dropped: the log did not take them in time", zap.Int64(Count, n))
 	})
 	l.zap = l.logger(l.sink)
-	l.sessions = burst{lines: sessionLines, more: l.more("more clients got no backend")}
-	l.rejected = burst{lines: rejectedLines, more: l.more("more clients refused")}
-	l.faults = burst{lines: faultLines, more: l.more("more errors like these")}
+	l.sessions = burst{lines: failureLines, more: l.more("more clients got no backend")}
+	l.rejected = burst{lines: failureLines, more: l.more("more clients refused")}
+	l.faults = burst{lines: failureLines, more: l.more("more errors like these")}
 	l.library = burst{lines: libraryLines, more: l.more("more lines of libraries")}
 	return l
 }

@@ -1,0 +1,58 @@
+package balancer
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+)
+
+// An address of one family is bound in that family alone.
+func TestListenAdminFamily(t *testing.T) {
+	if ln, err := net.Listen("tcp6", "[::1]:0"); err != nil {
+		t.Skipf("SKIPPED: no IPv6: %v", err)
+	} else {
+		ln.Close()
+	}
+	for _, c := range []struct {
+		listen string
+		is4    bool
+		other  string // another listener that has to fit beside it; empty: both families
+	}{
+		{"0.0.0.0:0", true, "::1"},
+		{"127.0.0.1:0", true, "::1"},
+		{"[::ffff:127.0.0.1]:0", true, "::1"},
+		{"[::1]:0", false, "127.0.0.1"},
+		{"[::]:0", false, ""},
+		{":0", false, ""},
+	} {
+		ln, err := listenAdmin(c.listen)
+		if err != nil {
+			t.Errorf("%s: %v", c.listen, err)
+			continue
+		}
+		defer ln.Close()
+		at := netip.MustParseAddrPort(ln.Addr().String())
+		if at.Addr().Is4() != c.is4 {
+			t.Errorf("%s is bound to %s; want IPv4 %t", c.listen, at, c.is4)
+		}
+		_, port, _ := net.SplitHostPort(ln.Addr().String())
+		if c.other == "" {
+			// Both families: a client of either gets in.
+			for _, host := range []string{"127.0.0.1", "::1"} {
+				conn, err := net.Dial("tcp", net.JoinHostPort(host, port))
+				if err != nil {
+					t.Errorf("%s: %v", c.listen, err)
+					continue
+				}
+				conn.Close()
+			}
+			continue
+		}
+		beside, err := net.Listen("tcp", net.JoinHostPort(c.other, port))
+		if err != nil {
+			t.Errorf("%s takes %s too: %v", c.listen, c.other, err)
+			continue
+		}
+		beside.Close()
+	}
+}
