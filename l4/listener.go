@@ -76,7 +76,7 @@ func listen(address string, mode fs.FileMode) (net.Listener, error) {
 // mean both.
 func listenNetwork(address string) (string, string) {
 	ap, err := netip.ParseAddrPort(address)
-	if err == nil && ap.Addr().Is4() {
+	if err == nil && ap.Addr().Unmap().Is4() {
 		return "tcp4", address
 	}
 	return network(address)
