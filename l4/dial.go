@@ -29,9 +29,9 @@ func Dial(ctx context.Context, names *resolve.Cache, set *session.Settings, addr
 			return nil, err
 		}
 	}
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(set.ConnectTimeout)
+	deadline := time.Now().Add(set.ConnectTimeout)
+	if d, ok := ctx.Deadline(); ok {
+		deadline = d
 	}
 	walk := session.NewAddresses(list, deadline)
 	for {
@@ -132,8 +132,9 @@ func learned(names *resolve.Cache, step session.Step, err error) {
 	host, ok := hostOf(step.Name)
 	switch {
 	case step.Name == "" || !ok:
-	case err != nil:
+	case err != nil && session.FaultOf(err).Blame == session.OnBackend:
 		names.Failed(host)
+	case err != nil:
 	default:
 		if ap, err := netip.ParseAddrPort(step.Address); err == nil {
 			names.Worked(host, ap.Addr())

@@ -1,13 +1,10 @@
 package l4
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
-	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +31,8 @@ type Listener struct {
 // bits of a unix socket's file. Nothing is accepted until Serve. A socket file
 // that a dead process left behind is replaced.
 func Listen(address string, mode uint32) (*Listener, error) {
-	ln, err := listen(address, fs.FileMode(mode))
+	// Options of accepted sockets are the session's business: see tune.
+	ln, err := Bind(net.ListenConfig{KeepAlive: -1}, address, fs.FileMode(mode))
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
@@ -48,38 +46,6 @@ func newListener(ln net.Listener) *Listener {
 		l.addr = "unix:" + l.addr
 	}
 	return l
-}
-
-func listen(address string, mode fs.FileMode) (net.Listener, error) {
-	network, rest := listenNetwork(address)
-	if network == "unix" {
-		if err := removeStale(rest); err != nil {
-			return nil, err
-		}
-	}
-	// Options of accepted sockets are the session's business: see tune.
-	lc := net.ListenConfig{KeepAlive: -1}
-	lc.SetMultipathTCP(false)
-	ln, err := lc.Listen(context.Background(), network, rest)
-	if err != nil || network != "unix" {
-		return ln, err
-	}
-	if err := os.Chmod(rest, mode); err != nil {
-		ln.Close()
-		return nil, err
-	}
-	return ln, nil
-}
-
-// listenNetwork is network for a listen address: "0.0.0.0" there means IPv4
-// alone, for which package net would listen on both families. No host and "::"
-// mean both.
-func listenNetwork(address string) (string, string) {
-	ap, err := netip.ParseAddrPort(address)
-	if err == nil && ap.Addr().Unmap().Is4() {
-		return "tcp4", address
-	}
-	return network(address)
 }
 
 // Addr returns the address as bound: "ip:port", or "unix:/path".

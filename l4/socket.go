@@ -1,11 +1,7 @@
 package l4
 
 import (
-	"errors"
-	"io/fs"
 	"net"
-	"os"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -68,31 +64,4 @@ func keepAlive(set *session.Settings) net.KeepAliveConfig {
 		Interval: set.KeepAlive.Interval,
 		Count:    set.KeepAlive.Count,
 	}
-}
-
-// removeStale removes the socket file that an earlier process left at path, but
-// never one that still answers, and nothing that is no socket.
-func removeStale(path string) error {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil || info.Mode().Type() != fs.ModeSocket {
-		return err
-	}
-	// Only this answer says that nobody listens: a full queue, for one, does not.
-	c, err := net.Dial("unix", path)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return os.Remove(path)
-	}
-	if err == nil {
-		c.Close()
-	}
-	return &net.OpError{Op: "listen", Net: "unix", Err: syscall.EADDRINUSE}
-}
-
-// ParseMode turns the octal text of a file mode, such as "0660", into its bits.
-func ParseMode(text string) (uint32, error) {
-	mode, err := strconv.ParseUint(text, 8, 9)
-	return uint32(mode), err
 }

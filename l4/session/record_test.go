@@ -29,9 +29,6 @@ func TestRecordOfAReachedBackend(t *testing.T) {
 		other.Release()
 	}
 	w.play("100ms c+70 b+900 50ms b+1 c. 400ms b.")
-	if n := w.Redials(); n != 1 {
-		t.Errorf("%d redials, want 1", n)
-	}
 	r := w.Close(w.now, 9)
 	want := session.Record{
 		Started: began, Session: "cafe-1234", Frontend: "f", Listen: "127.0.0.1:5432", Client: client,

@@ -84,9 +84,6 @@ func (s *Session) setCause(c Cause) {
 	}
 }
 
-// Redials returns how many dials were made because an earlier one failed.
-func (s *Session) Redials() int { return s.route.Redials() }
-
 // ID returns the id of the session, unique across restarts.
 func (s *Session) ID() string {
 	var buf [64]byte

@@ -51,7 +51,7 @@ func listen(w want) (*socket, error) {
 	s := &socket{want: w}
 	var err error
 	if w.owner == adminOwner {
-		s.admin, err = listenAdmin(w.listen)
+		s.admin, err = l4.Bind(net.ListenConfig{}, w.listen, 0)
 	} else {
 		s.clients, err = l4.Listen(w.listen, w.mode)
 	}

@@ -1,13 +1,15 @@
-package balancer
+package l4_test
 
 import (
 	"net"
 	"net/netip"
 	"testing"
+
+	"sluice/l4"
 )
 
 // An address of one family is bound in that family alone.
-func TestListenAdminFamily(t *testing.T) {
+func TestListenerFamily(t *testing.T) {
 	if ln, err := net.Listen("tcp6", "[::1]:0"); err != nil {
 		t.Skipf("SKIPPED: no IPv6: %v", err)
 	} else {
@@ -25,7 +27,7 @@ func TestListenAdminFamily(t *testing.T) {
 		{"[::]:0", false, ""},
 		{":0", false, ""},
 	} {
-		ln, err := listenAdmin(c.listen)
+		ln, err := l4.Bind(net.ListenConfig{}, c.listen, 0)
 		if err != nil {
 			t.Errorf("%s: %v", c.listen, err)
 			continue

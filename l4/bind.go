@@ -1,0 +1,69 @@
+package l4
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+)
+
+// Bind listens on address, "host:port" or "unix:/path", as every socket of the
+// process does: without Multipath TCP, a literal address in its own family
+// alone, and a unix socket with the permission bits mode and in the place of a
+// file that a dead process left behind. The caller closes the listener.
+func Bind(lc net.ListenConfig, address string, mode fs.FileMode) (net.Listener, error) {
+	lc.SetMultipathTCP(false)
+	network, rest := listenNetwork(address)
+	if network != "unix" {
+		return lc.Listen(context.Background(), network, rest)
+	}
+	if err := removeStale(rest); err != nil {
+		return nil, err
+	}
+	ln, err := lc.Listen(context.Background(), network, rest)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(rest, mode); err != nil {
+		ln.Close()
+		return nil, err
+	}
+	return ln, nil
+}
+
+// listenNetwork is network for a listen address. Package net listens on both
+// families for "0.0.0.0"; here that is for "::" and for no host.
+func listenNetwork(address string) (string, string) {
+	ap, err := netip.ParseAddrPort(address)
+	switch {
+	case err != nil || ap.Addr() == netip.IPv6Unspecified():
+		return network(address)
+	case ap.Addr().Unmap().Is4():
+		return "tcp4", address
+	}
+	return "tcp6", address
+}
+
+// removeStale removes the socket file that an earlier process left at path, but
+// never one that still answers, and nothing that is no socket.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || info.Mode().Type() != fs.ModeSocket {
+		return err
+	}
+	// Only this answer says that nobody listens: a full queue, for one, does not.
+	c, err := net.Dial("unix", path)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return os.Remove(path)
+	}
+	if err == nil {
+		c.Close()
+	}
+	return &net.OpError{Op: "listen", Net: "unix", Err: syscall.EADDRINUSE}
+}
