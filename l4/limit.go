@@ -9,7 +9,8 @@ const (
 	// descriptorsPerSession is what a session of the copy engine may hold: two
 	// sockets, and a pipe of two descriptors in each direction while bytes move.
 	descriptorsPerSession = 6
-	// descriptorsKept are for listeners, probes, the admin side and files.
+	// descriptorsKept are for listeners, probes, the admin side and files; with few
+	// descriptors it is a quarter of them.
 	descriptorsKept = 128
 	// sessionsWithoutLimit holds where the system has no descriptor limit.
 	sessionsWithoutLimit = 100_000
@@ -45,8 +46,11 @@ func (l *Limit) Room() int {
 	if !ok {
 		return sessionsWithoutLimit
 	}
-	return max(1, (n-descriptorsKept)/descriptorsPerSession)
+	return max(1, (n-kept(n))/descriptorsPerSession)
 }
+
+// kept returns how many of n descriptors are no session's.
+func kept(n int) int { return min(descriptorsKept, n/4) }
 
 // Max returns the limit in force.
 func (l *Limit) Max() int64 { return l.max.Load() }
@@ -60,7 +64,7 @@ func (l *Limit) Explain() string {
 	files, known := descriptorLimit()
 	switch room := l.Room(); {
 	case l.asked.Load() == 0 && known:
-		return fmt.Sprintf("derived from %d descriptors: %d kept back, %d a session", files, descriptorsKept, descriptorsPerSession)
+		return fmt.Sprintf("derived from %d descriptors: %d kept back, %d a session", files, kept(files), descriptorsPerSession)
 	case l.asked.Load() == 0:
 		return "the system tells no descriptor limit"
 	case l.Max() > int64(room):

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -333,4 +334,23 @@ func TestReloadSwitchesProbe(t *testing.T) {
 	d.mustReload(text("tcp"))
 	d.signal(syscall.SIGHUP)
 	d.awaitState("p", "A", "down")
+}
+
+// A pipe in the place of the file would be read for ever: no reload and no stop
+// waits for it.
+func TestReloadRefusesWhatIsNoFile(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	if err := os.Remove(d.file); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(d.file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	line := d.hangUp(refused)
+	if errors := fmt.Sprint(line["errors"]); !strings.Contains(errors, "is not a regular file") {
+		t.Errorf("got %s", errors)
+	}
+	d.write(good + "# again\n")
+	d.hangUp(unchanged)
 }

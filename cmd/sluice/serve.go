@@ -59,8 +59,16 @@ func serve(ctx context.Context, path string, stderr io.Writer) error {
 	return nil
 }
 
-// reloadUntilStopped reloads at every SIGHUP and returns at any other signal.
+// reloadUntilStopped reloads at every SIGHUP and returns at any other signal,
+// also while a reload still reads. Those that come during one are one more.
 func reloadUntilStopped(ctx context.Context, b *balancer.Balancer, signals <-chan os.Signal) {
+	asked := make(chan struct{}, 1)
+	defer close(asked)
+	go func() {
+		for range asked {
+			_, _ = b.Reload(ctx, "SIGHUP") // it tells the log
+		}
+	}()
 	for {
 		select {
 		case <-ctx.Done():
@@ -69,7 +77,10 @@ func reloadUntilStopped(ctx context.Context, b *balancer.Balancer, signals <-cha
 			if s != syscall.SIGHUP {
 				return
 			}
-			_, _ = b.Reload(ctx, "SIGHUP") // it tells the log
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // second, and a server that sends for ever is not worth more than the third.
 const (
 	greetingTime  = 100 * time.Millisecond
-	partingTime   = 500 * time.Millisecond
+	partingTime   = 2 * time.Second
 	partingLength = 1 << 20
 )
 

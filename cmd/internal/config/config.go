@@ -26,7 +26,9 @@ package config
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"sluice/admin"
@@ -88,16 +90,30 @@ type Pool struct {
 // Load reads and checks the file at path. The error lists every mistake, one
 // per line, each with file, line, key and what to do about it.
 func Load(path string) (*Config, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	text, _, err := readFile(path, maxSize)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	return Parse(path, text)
+}
+
+// readFile reads a regular file, and at most one byte more than limit. It opens
+// without waiting: a pipe that nobody writes to would hang.
+func readFile(path string, limit int64) (text []byte, info fs.FileInfo, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err = f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err = io.ReadAll(io.LimitReader(f, limit+1))
+	return text, info, err
 }
 
 // Parse is Load for text that was read already; path is for messages alone.

@@ -5,8 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"sluice/admin"
@@ -43,20 +41,11 @@ func (t table) tokens(key string) []admin.Token {
 
 // readSecret reads a small regular file, and warns if others can read it too.
 func (t table) readSecret(key, path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	text, info, err := readFile(path, maxTokens)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxTokens+1))
-	if err == nil && len(text) > maxTokens {
+	if len(text) > maxTokens {
 		err = fmt.Errorf("%s is larger than %d MiB", path, maxTokens>>20)
 	}
 	if mode := info.Mode().Perm(); mode&0o007 != 0 {

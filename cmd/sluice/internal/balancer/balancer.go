@@ -22,6 +22,7 @@ package balancer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,7 +67,7 @@ type Balancer struct {
 
 	// turn is held by one reload from before it reads the file, so that the file
 	// that was read last is the one in force. A stop does not wait for it.
-	turn sync.Mutex
+	turn chan struct{}
 
 	ending sync.Once
 	serves sync.WaitGroup // admin listeners
@@ -110,6 +111,7 @@ func Start(o Options) (*Balancer, error) {
 		pools:     make(map[string]*watchedPool),
 		frontends: make(map[string]*l4.Frontend),
 		sockets:   make(map[place]*socket),
+		turn:      make(chan struct{}, 1),
 	}
 	b.view.Store(&view{config: b.config})
 	b.admin = b.newAdmin(c.Admin.Settings)
@@ -124,10 +126,15 @@ func Start(o Options) (*Balancer, error) {
 }
 
 // Reload loads the configuration again, makes it current, and logs what came of
-// it. by is who asked for it. An error means that nothing changed.
-func (b *Balancer) Reload(_ context.Context, by string) (admin.Reloaded, error) {
-	b.turn.Lock()
-	defer b.turn.Unlock()
+// it. by is who asked for it; ctx bounds its wait for an earlier reload. An error
+// means that nothing changed.
+func (b *Balancer) Reload(ctx context.Context, by string) (admin.Reloaded, error) {
+	select {
+	case b.turn <- struct{}{}:
+	case <-ctx.Done():
+		return admin.Reloaded{}, fmt.Errorf("reload: another one is under way: %w", ctx.Err())
+	}
+	defer func() { <-b.turn }()
 	done, err := b.reload()
 	b.options.Logs.Reload(by, done.Generation, done.Changes, err)
 	return done, err
@@ -138,7 +145,7 @@ func mistakes(err error) error { return admin.Errors(strings.Split(err.Error(), 
 
 // reload is Reload without the log.
 func (b *Balancer) reload() (admin.Reloaded, error) {
-	c, err := b.options.Load() // may take any time, so not under mu
+	c, err := b.load() // may take its time, so not under mu
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stopping {
@@ -152,6 +159,30 @@ func (b *Balancer) reload() (admin.Reloaded, error) {
 		return admin.Reloaded{}, mistakes(err)
 	}
 	return admin.Reloaded{Generation: b.view.Load().generation, Changes: changes, Warnings: b.warnings(c)}, nil
+}
+
+// loadTime bounds the reading of the file: a file system that does not answer
+// must not end reloads for good. Chosen.
+const loadTime = 10 * time.Second
+
+// load is options.Load, given up after loadTime. What it still does then
+// changes nothing.
+func (b *Balancer) load() (*config.Config, error) {
+	type answer struct {
+		config *config.Config
+		err    error
+	}
+	loaded := make(chan answer, 1)
+	go func() {
+		c, err := b.options.Load()
+		loaded <- answer{c, err}
+	}()
+	select {
+	case a := <-loaded:
+		return a.config, a.err
+	case <-time.After(loadTime):
+		return nil, fmt.Errorf("configuration: not read within %s; the file system does not answer", loadTime)
+	}
 }
 
 // update returns one line for each change, and none if c is what is in force.

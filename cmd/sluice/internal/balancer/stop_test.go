@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/cmd/internal/config"
@@ -19,6 +21,36 @@ import (
 
 	"go.uber.org/goleak"
 )
+
+// A file system that does not answer costs one reload, not those after it.
+func TestReloadGivesUpAFileThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := make(chan bool)
+		b := &Balancer{turn: make(chan struct{}, 1), stopping: true, options: Options{
+			Load: func() (*config.Config, error) { <-hangs; return nil, nil },
+			Logs: logs.New(&bytes.Buffer{}),
+		}}
+		began, first := time.Now(), make(chan error)
+		go func() {
+			_, err := b.Reload(t.Context(), "first")
+			first <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := b.Reload(ctx, "second"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the second, with a second to wait, got %v", err)
+		}
+		if err := <-first; !errors.Is(err, ErrStopping) || time.Since(began) != loadTime {
+			t.Errorf("the first got %v after %v", err, time.Since(began))
+		}
+		close(hangs)
+		if _, err := b.Reload(t.Context(), "third"); !errors.Is(err, ErrStopping) || time.Since(began) != loadTime {
+			t.Errorf("the third, of a file that answers, got %v after %v", err, time.Since(began))
+		}
+		b.options.Logs.Close(time.Second)
+	})
+}
 
 // A reload that hangs in reading the file does not keep a stop waiting, and
 // changes nothing once it goes on.
