@@ -4,8 +4,10 @@ package l4_test
 
 import (
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -166,6 +168,28 @@ func TestResetUnderTrafficStaysAReset(t *testing.T) {
 					t.Fatalf("writing failed with %v, reading saw %v, the record says %s", err, got, rec.Cause)
 				}
 				living.Close()
+			}
+		})
+	})
+}
+
+// A reset behind a reader that takes nothing is noticed all the same: else the
+// session would be held for as long as the reader is.
+func TestResetBehindAStalledReaderIsNoticed(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		sides(t, func(t *testing.T, who session.Side) {
+			set := defaults()
+			set.HalfCloseTimeout = 800 * time.Millisecond // windows of 50 ms
+			r := start(t, setup{set: set})
+			e := r.ends()
+			e[who].SetWriteDeadline(time.Now().Add(2 * time.Second))
+			if err := e[who].send(0, 1<<30); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("sending ended with %v, want a stall", err)
+			}
+			l4test.Abort(e[who].TCPConn)
+			r.mustEnd([2]session.Cause{session.ClientReset, session.BackendReset}[who], [2]string{"CD", "SD"}[who])
+			if _, err := io.Copy(io.Discard, onlyReader{e[who.Other()]}); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("the reader saw %v, want a reset", err)
 			}
 		})
 	})

@@ -95,6 +95,7 @@ func (c *conn) move(from session.Side) (at session.Side, err error) {
 // stream if the end is behind it. So what splices say of having nothing or being
 // over is asked again by a read, which drops the byte.
 func (c *conn) burst(from session.Side, dst stream, src *io.LimitedReader) (at session.Side, idle bool, err error) {
+	defer c.watchStall(from).stop()
 	_, tcp := dst.(*net.TCPConn)
 	for splice := tcp && splices; ; {
 		if !c.arm(from, window(&c.config.Settings)) {

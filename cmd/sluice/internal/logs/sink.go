@@ -19,6 +19,7 @@ type sink struct {
 	size int
 	wake chan struct{} // of capacity 1: there is something to do
 	done chan struct{} // closed when the writer has ended
+	torn bool          // the last line written is incomplete; the writer's alone
 	lost func(n int64) // told, by the writer, how many lines were dropped; writes to w itself
 
 	// mu guards the fields below.
@@ -99,18 +100,33 @@ func (s *sink) take(empty []byte) (batch []byte, lines int64, closed bool) {
 }
 
 // write writes the batch and reports whether all of it was taken. It counts
-// the lines that an error cut off.
+// the lines that an error cut off; what is left of one is closed by a line end
+// before the next, so that one loss does not cost two lines.
 func (s *sink) write(batch []byte, lines int64) bool {
-	n, err := s.w.Write(batch)
+	n, err := 0, s.mend()
+	if err == nil {
+		n, err = s.w.Write(batch)
+	}
 	if err == nil {
 		return true
 	}
+	s.torn = s.torn || n > 0 && batch[n-1] != '\n'
 	lost := lines - int64(bytes.Count(batch[:n], []byte{'\n'}))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropped += lost
 	s.total += lost
 	return false
+}
+
+// mend ends the line that an error left incomplete.
+func (s *sink) mend() error {
+	if !s.torn {
+		return nil
+	}
+	_, err := s.w.Write([]byte{'\n'})
+	s.torn = err != nil
+	return err
 }
 
 // report tells of dropped lines. It comes after a write that worked, and its

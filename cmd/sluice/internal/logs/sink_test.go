@@ -48,6 +48,43 @@ func TestSinkDropsWhileStalled(t *testing.T) {
 	})
 }
 
+// full is a disk with room for some bytes, and then for more.
+type full struct {
+	room int
+	text bytes.Buffer
+}
+
+func (f *full) Write(p []byte) (int, error) {
+	n := min(len(p), f.room)
+	f.room -= n
+	f.text.Write(p[:n])
+	if n < len(p) {
+		return n, errors.New("no space left on device")
+	}
+	return n, nil
+}
+
+func TestLineTornByAFullDiskDoesNotSpoilTheNext(t *testing.T) {
+	w := &full{room: 8}
+	s := &sink{w: w, size: 100, wake: make(chan struct{}, 1)}
+	if s.write([]byte("one\ntwo and three\n"), 2) {
+		t.Error("a write that failed counts as done")
+	}
+	if s.write([]byte("lost\n"), 1) {
+		t.Error("a write on a full disk counts as done")
+	}
+	w.room = 100
+	if !s.write([]byte("four\n"), 1) {
+		t.Error("a write that worked counts as failed")
+	}
+	if got, want := w.text.String(), "one\ntwo \nfour\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := s.droppedTotal(); got != 2 {
+		t.Errorf("got %d dropped, want 2", got)
+	}
+}
+
 func TestSinkCloseFlushes(t *testing.T) {
 	var w bytes.Buffer
 	s := newSink(&w, sinkSize, func(int64) {})
