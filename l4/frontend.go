@@ -108,7 +108,7 @@ func (f *Frontend) reject(cfg *Config, reason string, client stream) {
 // leave is the end of a session: the counterpart of enter.
 func (f *Frontend) leave(c *conn, r session.Record) {
 	defer f.running.Done()
-	f.counters.redials.Add(int64(max(0, len(r.Attempts)-1)))
+	f.counters.redials.Add(int64(r.Redials()))
 	f.mu.Lock()
 	delete(f.live, c)
 	f.counters.active.Store(int64(len(f.live)))

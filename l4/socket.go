@@ -2,6 +2,7 @@ package l4
 
 import (
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,18 +31,10 @@ func reset(s stream) {
 // network splits a backend's or frontend's address as configured into what
 // package net calls network and address.
 func network(address string) (network, rest string) {
-	if path, ok := cutUnix(address); ok {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return "unix", path
 	}
 	return "tcp", address
-}
-
-func cutUnix(address string) (path string, ok bool) {
-	const prefix = "unix:"
-	if len(address) > len(prefix) && address[:len(prefix)] == prefix {
-		return address[len(prefix):], true
-	}
-	return "", false
 }
 
 // tune sets the options of a session on an accepted client. A client that is

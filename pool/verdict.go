@@ -47,16 +47,22 @@ func (p *Pool) failed(b *Backend, onTrial bool, reason string, err error) {
 func (p *Pool) afterFailure(b *Backend, onTrial bool, last string) {
 	p.mu.Lock()
 	defer p.unlock()
-	if onTrial {
-		b.trial.Store(trialNone)
-	}
-	e := p.roster.of(b)
+	e := p.triedLocked(b, onTrial)
 	if e == nil {
 		return
 	}
 	p.retryLocked(e)
 	p.takeOutLocked(e, last)
 	p.publishLocked()
+}
+
+// triedLocked ends the trial of a backend whose dial is over, and returns its
+// entry; nil if it is no member any more.
+func (p *Pool) triedLocked(b *Backend, onTrial bool) *entry {
+	if onTrial {
+		b.trial.Store(trialNone)
+	}
+	return p.roster.of(b)
 }
 
 // takeOutLocked ends the use of a backend whose dials keep failing. The last
@@ -82,10 +88,7 @@ func (p *Pool) proved(b *Backend, onTrial bool) {
 	}
 	p.mu.Lock()
 	defer p.unlock()
-	if onTrial {
-		b.trial.Store(trialNone)
-	}
-	e := p.roster.of(b)
+	e := p.triedLocked(b, onTrial)
 	if e == nil {
 		return
 	}

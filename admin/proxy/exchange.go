@@ -56,8 +56,6 @@ func (b *buffers) Get() []byte {
 
 func (b *buffers) Put(p []byte) { b.pool.Put(&p) }
 
-var copyBuffers buffers
-
 // run does the request. It may panic: see Forward.
 func (x *exchange) run(w http.ResponseWriter) {
 	defer context.AfterFunc(x.front.ended, func() { x.cancel(errShutdown) })()
@@ -67,7 +65,7 @@ func (x *exchange) run(w http.ResponseWriter) {
 		Transport:      x,
 		FlushInterval:  -1,
 		ErrorLog:       x.front.options.ErrorLog,
-		BufferPool:     &copyBuffers,
+		BufferPool:     &x.front.buffers,
 		ModifyResponse: x.label,
 		ErrorHandler:   x.refuse,
 	}
@@ -227,7 +225,7 @@ func (x *exchange) end() {
 	if x.cause == session.BackendReset && x.response != nil {
 		x.client.reset(x.in)
 	}
-	x.front.redials.Add(int64(x.route.Redials()))
+	x.front.redials.Add(int64(x.rec.Redials()))
 	if record := x.front.options.Record; record != nil {
 		record(x.rec)
 	}

@@ -46,6 +46,7 @@ type Front struct {
 	options Options
 	lines   lines
 	gate    gate
+	buffers buffers
 	ended   context.Context // ends when what is left must go
 	end     context.CancelCauseFunc
 

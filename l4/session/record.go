@@ -35,3 +35,6 @@ type Record struct {
 	Code           string        // HAProxy's two letters
 	Cause          Cause
 }
+
+// Redials returns how many dials were made because an earlier one failed.
+func (r *Record) Redials() int { return max(0, len(r.Attempts)-1) }

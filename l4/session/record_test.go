@@ -30,6 +30,9 @@ func TestRecordOfAReachedBackend(t *testing.T) {
 	}
 	w.play("100ms c+70 b+900 50ms b+1 c. 400ms b.")
 	r := w.Close(w.now, 9)
+	if n := r.Redials(); n != 1 {
+		t.Errorf("%d redials, want 1", n)
+	}
 	want := session.Record{
 		Started: began, Session: "cafe-1234", Frontend: "f", Listen: "127.0.0.1:5432", Client: client,
 		Pool: "p", Backend: "B", Address: "10.1.0.2:80", Source: "10.9.9.9:555",

@@ -141,8 +141,5 @@ func (r *Route) Lease() *pool.Lease { return &r.lease }
 // Attempts returns the dials that are over. The slice belongs to the route.
 func (r *Route) Attempts() []Attempt { return r.attempts }
 
-// Redials returns how many dials were made because an earlier one failed.
-func (r *Route) Redials() int { return max(0, len(r.attempts)-1) }
-
 // TimedOut reports whether the last dial that failed ran out of time.
 func (r *Route) TimedOut() bool { return r.last.Word == "timeout" }

@@ -157,8 +157,8 @@ func TestRouteAlone(t *testing.T) {
 	w := newWorld(t, "A B C", pool.Policy{})
 	var r session.Route
 	r.Start(w.pool, &w.set, netip.Addr{})
-	if r.Redials() != 0 || r.TimedOut() || len(r.Attempts()) != 0 {
-		t.Fatalf("a fresh route: %d redials, timed out %v, attempts %v", r.Redials(), r.TimedOut(), r.Attempts())
+	if r.TimedOut() || len(r.Attempts()) != 0 {
+		t.Fatalf("a fresh route: timed out %v, attempts %v", r.TimedOut(), r.Attempts())
 	}
 	for i, id := range []string{"A", "B"} {
 		try, cause := r.Next(w.now)
@@ -176,8 +176,8 @@ func TestRouteAlone(t *testing.T) {
 	if again, cause := r.Dialed(w.after(time.Millisecond), nil); again || cause != "" {
 		t.Fatalf("got %v, %q", again, cause)
 	}
-	if r.Lease().Backend() != try.Backend || r.Redials() != 2 || len(r.Attempts()) != 3 {
-		t.Errorf("connected: %d redials, attempts %v", r.Redials(), r.Attempts())
+	if r.Lease().Backend() != try.Backend || len(r.Attempts()) != 3 {
+		t.Errorf("connected: attempts %v", r.Attempts())
 	}
 	if a := r.Attempts()[1]; a != (session.Attempt{Backend: "B", Error: "refused", Took: 70 * time.Millisecond}) {
 		t.Errorf("the second attempt is %+v", a)
