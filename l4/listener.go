@@ -89,7 +89,8 @@ func (l *Listener) wait(d time.Duration) {
 }
 
 // Close stops accepting, and returns when the accept loop has ended. Clients
-// that wait in the kernel's queue are reset by it. Serve may be called or not,
+// that wait in the kernel's queue are reset by it; the kernel can lose one whose
+// handshake ends in that moment, and then it hears nothing until it sends. Serve may be called or not,
 // before or after, and closing twice is harmless.
 func (l *Listener) Close() (err error) {
 	if l.closing.CompareAndSwap(false, true) {
