@@ -22,7 +22,7 @@ func TestClientGoneBeforeAcceptCostsNoDial(t *testing.T) {
 	onEngines(t, func(t *testing.T, start starter) {
 		b := l4test.Serve(t, l4test.Sink)
 		r := start(t, setup{specs: specs(b.Addr)})
-		ln, err := l4.Listen("127.0.0.1:0", 0)
+		ln, err := r.engine.Listen("127.0.0.1:0", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,8 +121,9 @@ func TestBurstNeverExceedsTheLimit(t *testing.T) {
 // sessions of the old one go on.
 func TestFrontendSwapUnderLoad(t *testing.T) {
 	onEngines(t, func(t *testing.T, start starter) {
-		a, b := start(t, setup{specs: specs(l4test.Serve(t, l4test.Tag("A")).Addr)}), start(t, setup{specs: specs(l4test.Serve(t, l4test.Tag("B")).Addr)})
-		ln, err := l4.Listen("127.0.0.1:0", 0)
+		a := start(t, setup{specs: specs(l4test.Serve(t, l4test.Tag("A")).Addr)})
+		b := start(t, setup{specs: specs(l4test.Serve(t, l4test.Tag("B")).Addr), beside: a})
+		ln, err := a.engine.Listen("127.0.0.1:0", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,12 +188,12 @@ func TestShutdownAmongArrivingClients(t *testing.T) {
 		strategy := start(t, setup{specs: specs(b.Addr)}) // lends its pool
 		for range rounds {
 			var records atomic.Int64
-			limit := l4.NewLimit(1000)
-			f := newFrontend(engineOf(t), l4.Config{
+			limit := strategy.engine.NewLimit(1000)
+			f := strategy.engine.NewFrontend(l4.Config{
 				Name: "f", Pool: strategy.pool, Names: resolve.New(nil, nil), Limit: limit, Settings: defaults(),
 				Record: func(session.Record) { records.Add(1) },
 			})
-			ln, err := l4.Listen("127.0.0.1:0", 0)
+			ln, err := strategy.engine.Listen("127.0.0.1:0", 0)
 			if err != nil {
 				t.Fatal(err)
 			}

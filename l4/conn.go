@@ -16,6 +16,7 @@ const watchAfter = 20 * time.Millisecond
 
 // conn is one session on the copy engine.
 type conn struct {
+	engine   *copying
 	frontend *Frontend
 	config   *Config
 	socks    [2]stream // by session.Side; the backend's is set under mu once connected
@@ -31,8 +32,8 @@ type conn struct {
 }
 
 // newConn prepares the session of an accepted client; run starts it.
-func newConn(f *Frontend, cfg *Config, client stream, listen string) *conn {
-	c := &conn{frontend: f, config: cfg}
+func newConn(e *copying, f *Frontend, cfg *Config, client stream, listen string) *conn {
+	c := &conn{engine: e, frontend: f, config: cfg}
 	c.socks[session.Client] = client
 	c.session.Start(time.Now(), session.Origin{
 		Process:  f.process,
@@ -174,7 +175,10 @@ func (c *conn) close() {
 	if c.ended[session.Client] || c.ended[session.Backend] {
 		c.frontend.counters.halfClosed.Add(-1)
 	}
-	c.frontend.leave(c, c.session.Close(time.Now(), c.frontend.counters.active.Load()))
+	r := c.session.Close(time.Now(), c.frontend.counters.active.Load())
+	c.engine.leave(c)
+	c.frontend.leave(c.config, r.Redials())
+	c.frontend.report(c.config, r)
 }
 
 // closeSocket closes one side: with FIN if its stream came to a proper end, else

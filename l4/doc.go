@@ -9,7 +9,7 @@
 //
 // The life of one connection, in reading order:
 //
-//	Listener.Serve     accepts, and backs off on errors
+//	acceptLoop.serve   accepts, and backs off on errors
 //	Frontend.admit     limits; registers the session
 //	conn.run           the whole life, in one function
 //	  conn.connect     next backend, dial, judge: session.Next, Dialed

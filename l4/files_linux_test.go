@@ -54,10 +54,14 @@ func runFewFiles(args []string) {
 	}
 	strategy, _ := balance.ByName("round_robin", "")
 	p := pool.New("p", pool.Config{Strategy: strategy, Policy: pool.Policy{MaxFailures: 1}, Backends: specs(args[3:]...)}, pool.Hooks{})
-	limit := l4.NewLimit(max)
+	engine, err := l4.NewEngine(args[0], 0)
+	if err != nil {
+		panic(err)
+	}
+	limit := engine.NewLimit(max)
 	var mu sync.Mutex
 	causes := map[session.Cause]int{}
-	f := newFrontend(args[0], l4.Config{
+	f := engine.NewFrontend(l4.Config{
 		Name: "f", Pool: p, Names: resolve.New(nil, nil), Settings: defaults(), Limit: limit,
 		Record: func(r session.Record) {
 			mu.Lock()
@@ -65,7 +69,7 @@ func runFewFiles(args []string) {
 			causes[r.Cause]++
 		},
 	})
-	ln, err := l4.Listen("127.0.0.1:0", 0)
+	ln, err := engine.Listen("127.0.0.1:0", 0)
 	if err != nil {
 		panic(err)
 	}

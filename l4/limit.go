@@ -6,9 +6,6 @@ import (
 )
 
 const (
-	// descriptorsPerSession is what a session of the copy engine may hold: two
-	// sockets, and a pipe of two descriptors in each direction while bytes move.
-	descriptorsPerSession = 6
 	// descriptorsKept are for listeners, probes, the admin side and files; with few
 	// descriptors it is a quarter of them.
 	descriptorsKept = 128
@@ -16,22 +13,16 @@ const (
 	sessionsWithoutLimit = 100_000
 )
 
-// Limit bounds the sessions of the process. Safe for concurrent use.
+// Limit bounds the sessions of the process. Engine.NewLimit makes it. Safe for
+// concurrent use.
 type Limit struct {
-	max    atomic.Int64
-	asked  atomic.Int64 // as given to Set
-	active atomic.Int64
+	perSession int // descriptors that one may hold
+	max        atomic.Int64
+	asked      atomic.Int64 // as given to Set
+	active     atomic.Int64
 }
 
-// NewLimit returns a limit of max sessions; 0 derives it from the descriptor
-// limit of the process.
-func NewLimit(max int) *Limit {
-	l := &Limit{}
-	l.Set(max)
-	return l
-}
-
-// Set changes the limit, as NewLimit takes it. Running sessions stay.
+// Set changes the limit, as Engine.NewLimit takes it. Running sessions stay.
 func (l *Limit) Set(max int) {
 	l.asked.Store(int64(max))
 	if max == 0 {
@@ -46,7 +37,7 @@ func (l *Limit) Room() int {
 	if !ok {
 		return sessionsWithoutLimit
 	}
-	return max(1, (n-kept(n))/descriptorsPerSession)
+	return max(1, (n-kept(n))/l.perSession)
 }
 
 // kept returns how many of n descriptors are no session's.
@@ -64,7 +55,7 @@ func (l *Limit) Explain() string {
 	files, known := descriptorLimit()
 	switch room := l.Room(); {
 	case l.asked.Load() == 0 && known:
-		return fmt.Sprintf("derived from %d descriptors: %d kept back, %d a session", files, kept(files), descriptorsPerSession)
+		return fmt.Sprintf("derived from %d descriptors: %d kept back, %d a session", files, kept(files), l.perSession)
 	case l.asked.Load() == 0:
 		return "the system tells no descriptor limit"
 	case l.Max() > int64(room):

@@ -49,13 +49,17 @@ func failing(err error) func() (net.Conn, error) {
 }
 
 // nobody is a frontend with no backend, and the faults it reports.
-func nobody(t *testing.T) (f *Frontend, faults *[]time.Time) {
+func nobody(t *testing.T) (e *Engine, f *Frontend, faults *[]time.Time) {
 	strategy, err := balance.ByName("round_robin", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	faults = new([]time.Time)
-	return NewFrontend(Config{
+	engine, err := NewEngine("copy", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine, engine.NewFrontend(Config{
 		Name: "f", Pool: pool.New("p", pool.Config{Strategy: strategy}, pool.Hooks{}), Names: resolve.New(nil, nil),
 		Settings: session.Settings{Attempts: 1, ConnectTimeout: time.Second, DialBudget: time.Second},
 		Fault:    func(error) { *faults = append(*faults, time.Now()) },
@@ -66,12 +70,12 @@ func nobody(t *testing.T) (f *Frontend, faults *[]time.Time) {
 // through ends the backoff, and Close wakes a loop that waits.
 func TestAcceptErrorsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, faults := nobody(t)
+		e, f, faults := nobody(t)
 		var steps []func() (net.Conn, error)
 		for range 10 {
 			steps = append(steps, failing(syscall.EMFILE))
 		}
-		ln := newListener(newScript(append(steps, failing(syscall.ECONNABORTED), failing(net.ErrClosed), failing(errors.New("odd")))...))
+		ln, _ := e.listener(newScript(append(steps, failing(syscall.ECONNABORTED), failing(net.ErrClosed), failing(errors.New("odd")))...))
 		ln.Assign(f)
 		began := time.Now()
 		go ln.Serve()
@@ -103,7 +107,7 @@ func TestAcceptErrorsBackOff(t *testing.T) {
 
 // Exactly one client behind the errors is admitted, and none is made up.
 func TestClientBehindAcceptErrorsIsServed(t *testing.T) {
-	f, _ := nobody(t)
+	e, f, _ := nobody(t)
 	real, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +118,7 @@ func TestClientBehindAcceptErrorsIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ln := newListener(newScript(failing(syscall.EMFILE), failing(syscall.ECONNABORTED), real.Accept))
+	ln, _ := e.listener(newScript(failing(syscall.EMFILE), failing(syscall.ECONNABORTED), real.Accept))
 	ln.Assign(f)
 	go ln.Serve()
 	client.SetDeadline(time.Now().Add(10 * time.Second))
@@ -129,8 +133,8 @@ func TestClientBehindAcceptErrorsIsServed(t *testing.T) {
 }
 
 func TestCloseBeforeServe(t *testing.T) {
-	f, _ := nobody(t)
-	ln, err := Listen("127.0.0.1:0", 0)
+	e, f, _ := nobody(t)
+	ln, err := e.Listen("127.0.0.1:0", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +154,8 @@ func TestCloseBeforeServe(t *testing.T) {
 // The limit of the process is exact however many come at once.
 func TestLimitIsExact(t *testing.T) {
 	const max, clients, turns = 7, 16, 2000
-	l := NewLimit(max)
+	l := &Limit{}
+	l.Set(max)
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {

@@ -58,14 +58,18 @@ func TestSocketOptions(t *testing.T) {
 		{session.KeepAlive{Idle: 7 * time.Second, Interval: 3 * time.Second, Count: 2}, 5 * time.Second, [6]int{1, 7, 3, 2, 5000, 1}},
 		{session.KeepAlive{Idle: time.Minute, Interval: 10 * time.Second, Count: 6}, 0, [6]int{1, 60, 10, 6, 0, 1}},
 	} {
-		f := NewFrontend(Config{
+		e, err := NewEngine("copy", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := e.NewFrontend(Config{
 			Name: "f", Names: resolve.New(nil, nil),
 			Pool: pool.New("p", pool.Config{Strategy: strategy, Backends: []pool.Spec{{ID: "A", Address: backend.Addr().String(), Weight: 1}}}, pool.Hooks{}),
 			Settings: session.Settings{
 				Attempts: 1, ConnectTimeout: time.Second, DialBudget: time.Second, KeepAlive: c.keep, UserTimeout: c.user,
 			},
 		})
-		ln, err := Listen("127.0.0.1:0", 0)
+		ln, err := e.Listen("127.0.0.1:0", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,8 +86,7 @@ func TestSocketOptions(t *testing.T) {
 		// A byte from the backend proves that the session relays.
 		served.Write([]byte("!"))
 		client.Read(make([]byte, 1))
-		f.mu.Lock()
-		for s := range f.live {
+		for _, s := range e.driver.(*copying).of(f) {
 			s.mu.Lock()
 			for side, sock := range s.socks {
 				if got := options(t, sock); got != c.want {
@@ -92,7 +95,6 @@ func TestSocketOptions(t *testing.T) {
 			}
 			s.mu.Unlock()
 		}
-		f.mu.Unlock()
 		client.Close()
 		served.Close()
 		ln.Close()
@@ -119,12 +121,12 @@ func TestKeepAliveOff(t *testing.T) {
 
 // Go listens with MPTCP where it can, unless it is told not to.
 func TestListenersAreNoMPTCP(t *testing.T) {
-	ln, err := Listen("127.0.0.1:0", 0)
+	ln, err := Bind(net.ListenConfig{}, "127.0.0.1:0", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	raw, err := ln.ln.(*net.TCPListener).SyscallConn()
+	raw, err := ln.(*net.TCPListener).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

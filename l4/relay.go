@@ -140,11 +140,11 @@ func (c *conn) copyChunk(dst stream, src *io.LimitedReader, splice bool) (int64,
 	if splice {
 		return dst.(*net.TCPConn).ReadFrom(src)
 	}
-	buf, ok := c.frontend.buffers.Get().(*[bufferSize]byte)
+	buf, ok := c.engine.buffers.Get().(*[bufferSize]byte)
 	if !ok {
 		buf = new([bufferSize]byte)
 	}
-	defer c.frontend.buffers.Put(buf)
+	defer c.engine.buffers.Put(buf)
 	return io.CopyBuffer(struct{ io.Writer }{dst}, src, buf[:])
 }
 

@@ -35,12 +35,15 @@ func TestMain(m *testing.M) {
 // engines are those that every test of behaviour runs over.
 var engines = []string{"copy"}
 
-// newFrontend is the one place that knows how an engine is chosen.
-func newFrontend(engine string, c l4.Config) *l4.Frontend {
-	if engine != "copy" {
-		panic("no engine " + engine)
+// startEngine starts an engine that ends with the test.
+func startEngine(t testing.TB, name string) *l4.Engine {
+	t.Helper()
+	e, err := l4.NewEngine(name, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return l4.NewFrontend(c)
+	t.Cleanup(e.Close)
+	return e
 }
 
 // starter starts a rig on the engine of a test.
@@ -75,6 +78,7 @@ func engineOf(t *testing.T) string { return strings.Split(t.Name(), "/")[1] }
 type rig struct {
 	t       testing.TB
 	addr    string
+	engine  *l4.Engine
 	front   *l4.Frontend
 	pool    *pool.Pool
 	limit   *l4.Limit
@@ -87,6 +91,7 @@ type rig struct {
 // defaults.
 type setup struct {
 	engine      string // see engines
+	beside      *rig   // shares its engine
 	set         session.Settings
 	policy      pool.Policy
 	strategy    string
@@ -144,7 +149,13 @@ func start(t testing.TB, s setup) *rig {
 	if s.record == nil {
 		s.record = func(session.Record) {}
 	}
-	r := &rig{t: t, limit: l4.NewLimit(s.limit), records: make(chan session.Record, 1<<14)}
+	var engine *l4.Engine
+	if s.beside != nil {
+		engine = s.beside.engine
+	} else {
+		engine = startEngine(t, cmpOr(s.engine, engines[0]))
+	}
+	r := &rig{t: t, engine: engine, limit: engine.NewLimit(s.limit), records: make(chan session.Record, 1<<14)}
 	if s.specs == nil {
 		var habit func(c *net.TCPConn)
 		habit, r.conns = l4test.Hand(t)
@@ -154,7 +165,7 @@ func start(t testing.TB, s setup) *rig {
 	r.apply = func(to []pool.Spec) {
 		r.pool.Apply(pool.Config{Strategy: strategy, Policy: s.policy, Backends: to})
 	}
-	r.front = newFrontend(cmpOr(s.engine, engines[0]), l4.Config{
+	r.front = engine.NewFrontend(l4.Config{
 		Name: "f", Pool: r.pool, Names: s.names, Limit: r.limit, Settings: s.set, MaxSessions: s.maxSessions,
 		Record: func(rec session.Record) {
 			s.record(rec)
@@ -164,7 +175,7 @@ func start(t testing.TB, s setup) *rig {
 		},
 		Fault: s.fault,
 	})
-	ln, err := l4.Listen(cmpOr(s.listen, "127.0.0.1:0"), 0o600)
+	ln, err := engine.Listen(cmpOr(s.listen, "127.0.0.1:0"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}

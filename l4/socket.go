@@ -2,6 +2,7 @@ package l4
 
 import (
 	"net"
+	"net/netip"
 	"strings"
 	"syscall"
 	"time"
@@ -57,4 +58,14 @@ func keepAlive(set *session.Settings) net.KeepAliveConfig {
 		Interval: set.KeepAlive.Interval,
 		Count:    set.KeepAlive.Count,
 	}
+}
+
+// clientAddr returns the peer's address, unmapped; zero for a unix socket.
+func clientAddr(s stream) netip.AddrPort {
+	a, ok := s.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	ap := a.AddrPort()
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }

@@ -32,6 +32,19 @@ type counters struct {
 	rejected map[string]int64
 }
 
+// enter counts a session in, unless there are max; 0 is no limit.
+func (c *counters) enter(max int64) bool {
+	for {
+		n := c.active.Load()
+		if max > 0 && n >= max {
+			return false
+		}
+		if c.active.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
 func (c *counters) reject(reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,8 +2,10 @@ package l4_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -11,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/l4"
 	"sluice/l4/l4test"
 	"sluice/l4/session"
 )
@@ -224,26 +225,30 @@ func TestUnixBackendMissingOrFull(t *testing.T) {
 }
 
 func TestStaleSocketFiles(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if _, err := l4.Listen("unix:"+l4test.HoleUnix(t, dir+"/full"), 0o600); err == nil {
-		t.Error("took the file of a live server whose queue is full")
-	}
-	os.WriteFile(dir+"/file", []byte("x"), 0o600)
-	if _, err := l4.Listen("unix:"+dir+"/file", 0o600); err == nil {
-		t.Error("took a file that is no socket")
-	}
-	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/dead", Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead.SetUnlinkOnClose(false)
-	dead.Close()
-	ln, err := l4.Listen("unix:"+dir+"/dead", 0o600)
-	if err != nil {
-		t.Fatalf("a file that a dead server left: %v", err)
-	}
-	ln.Close()
+	onEngines(t, func(t *testing.T, start starter) {
+		dir, e := t.TempDir(), startEngine(t, engineOf(t))
+		if _, err := e.Listen("unix:"+l4test.HoleUnix(t, dir+"/full"), 0o600); err == nil {
+			t.Error("took the file of a live server whose queue is full")
+		}
+		os.WriteFile(dir+"/file", []byte("x"), 0o600)
+		if _, err := e.Listen("unix:"+dir+"/file", 0o600); err == nil {
+			t.Error("took a file that is no socket")
+		}
+		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/dead", Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead.SetUnlinkOnClose(false)
+		dead.Close()
+		ln, err := e.Listen("unix:"+dir+"/dead", 0o600)
+		if err != nil {
+			t.Fatalf("a file that a dead server left: %v", err)
+		}
+		ln.Close()
+		if _, err := os.Lstat(dir + "/dead"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the file of a closed listener: %v, want that it is gone", err)
+		}
+	})
 }
 
 // words lists the attempts of a session as "backend:error".

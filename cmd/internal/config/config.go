@@ -51,7 +51,8 @@ type Config struct {
 // Process is the [process] table.
 type Process struct {
 	DrainTimeout time.Duration
-	Engine       string // auto or copy
+	Engine       string // auto, copy or epoll
+	Loops        int    // event loops of epoll; 0 is one for each processor
 	MaxSessions  int    // 0: derived from the descriptor limit
 }
 

@@ -20,8 +20,8 @@ var (
 		known: strings.Fields("process log admin frontend pool")}
 
 	processKeys = &keys{name: "process", header: "[process]", parent: rootKeys,
-		known: strings.Fields("drain_timeout engine max_sessions"),
-		later: strings.Fields("watch pre_drain_delay loops")}
+		known: strings.Fields("drain_timeout engine loops max_sessions"),
+		later: strings.Fields("watch pre_drain_delay")}
 
 	logKeys = &keys{name: "log", header: "[log]", parent: rootKeys,
 		known: strings.Fields("level format access log_empty")}

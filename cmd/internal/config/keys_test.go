@@ -11,6 +11,7 @@ import (
 var other = map[string]string{
 	"[process].drain_timeout": `"0s"`,
 	"[process].engine":        `"copy"`,
+	"[process].loops":         "2",
 	"[process].max_sessions":  "10",
 
 	"[log].level":     `"debug"`,

@@ -8,11 +8,16 @@ import (
 	"sluice/pool"
 )
 
+// loopsLimit is the most event loops that a file may ask for: more than any
+// machine has processors to run them on.
+const loopsLimit = 1024
+
 // process reads [process].
 func (t table) process() Process {
 	return Process{
 		DrainTimeout: t.duration("drain_timeout", 25*time.Second, spanLimit),
-		Engine:       t.word("engine", "auto", []string{"auto", "copy"}, "epoll"),
+		Engine:       t.word("engine", "auto", []string{"auto", "copy", "epoll"}),
+		Loops:        t.whole("loops", 0, 0, loopsLimit),
 		MaxSessions:  t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
 	}
 }

@@ -35,7 +35,7 @@ func (b *Balancer) about() admin.About {
 	return admin.About{
 		Generation: b.view.Load().generation,
 		Started:    b.started,
-		Engine:     engine,
+		Engine:     b.engine.Name(),
 		Version:    b.options.Version,
 		LogDropped: b.options.Logs.Dropped(),
 	}
@@ -133,7 +133,7 @@ func (b *Balancer) announce() {
 	}
 	b.log.Info("started",
 		zap.String(logs.Version, b.options.Version),
-		zap.String(logs.Engine, engine),
+		zap.String(logs.Engine, b.engine.Name()),
 		zap.Int64(logs.Generation, v.generation),
 		zap.String(logs.Admin, b.adminAddrLocked()),
 		zap.Int64(logs.Limit, b.limit.Max()),

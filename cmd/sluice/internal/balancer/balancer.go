@@ -39,10 +39,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// engine is what drives the sessions, whatever process.engine asks for: it is
-// the only one there is.
-const engine = "copy"
-
 // ErrStopping is the answer to a reload that comes too late.
 var ErrStopping = errors.New("the process is shutting down")
 
@@ -58,6 +54,7 @@ type Balancer struct {
 	options  Options
 	log      *zap.Logger
 	started  time.Time
+	engine   *l4.Engine // as the first configuration asks
 	limit    *l4.Limit
 	names    *resolve.Cache
 	web      session.Settings // of requests through /proxy
@@ -100,11 +97,16 @@ func Start(o Options) (*Balancer, error) {
 	if err != nil {
 		return nil, err
 	}
+	engine, err := l4.NewEngine(c.Process.Engine, c.Process.Loops)
+	if err != nil {
+		return nil, err
+	}
 	b := &Balancer{
 		options:   o,
 		log:       o.Logs.Zap(),
 		started:   time.Now(),
-		limit:     l4.NewLimit(c.Process.MaxSessions),
+		engine:    engine,
+		limit:     engine.NewLimit(c.Process.MaxSessions),
 		names:     resolve.New(nil, o.Logs.LookupFailed),
 		web:       config.DefaultSettings(),
 		config:    &config.Config{},
@@ -119,6 +121,7 @@ func Start(o Options) (*Balancer, error) {
 	defer b.mu.Unlock()
 	if _, err := b.apply(c); err != nil {
 		b.names.Close()
+		b.engine.Close()
 		return nil, err
 	}
 	b.announce()

@@ -19,13 +19,13 @@ func (b *Balancer) bind(p *plan) (opened []*socket, err error) {
 			opened = nil
 		}
 	}()
-	opened, blocked, err := openFree(p)
+	opened, blocked, err := b.openFree(p)
 	if err != nil {
 		return opened, err
 	}
 	for _, w := range blocked {
 		closed = append(closed, b.makeRoom(p, w)...)
-		s, err := listen(w)
+		s, err := listen(b.engine, w)
 		if err != nil {
 			return opened, err
 		}
@@ -37,10 +37,10 @@ func (b *Balancer) bind(p *plan) (opened []*socket, err error) {
 // openFree opens the sockets whose address is free. blocked are those that have
 // to wait until an overlapping socket, which p closes anyway, is gone. The error
 // names every address that cannot be bound.
-func openFree(p *plan) (opened []*socket, blocked []want, err error) {
+func (b *Balancer) openFree(p *plan) (opened []*socket, blocked []want, err error) {
 	var errs []error
 	for _, w := range p.open {
-		s, err := listen(w)
+		s, err := listen(b.engine, w)
 		switch {
 		case err == nil:
 			opened = append(opened, s)
@@ -78,7 +78,7 @@ func (b *Balancer) makeRoom(p *plan, w want) []*socket {
 // somebody else was faster, is bound by the next reload that can.
 func (b *Balancer) restore(closed []*socket) {
 	for _, was := range closed {
-		s, err := listen(was.want)
+		s, err := listen(b.engine, was.want)
 		if err != nil {
 			b.log.Error("address lost: a reload closed it and cannot bind it again", zap.NamedError(logs.Error, err))
 			continue

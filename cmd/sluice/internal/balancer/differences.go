@@ -46,6 +46,7 @@ func (d *differ) process(old, new *config.Config) {
 	d.about = "process"
 	d.key("drain_timeout", old.Process.DrainTimeout, new.Process.DrainTimeout, "")
 	d.key("engine", old.Process.Engine, new.Process.Engine, ", takes effect at the next start")
+	d.key("loops", old.Process.Loops, new.Process.Loops, ", takes effect at the next start")
 	d.key("max_sessions", old.Process.MaxSessions, new.Process.MaxSessions, "")
 	d.about = "log"
 	d.key("level", old.Log.Level, new.Log.Level, "")

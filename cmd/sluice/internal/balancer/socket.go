@@ -47,13 +47,13 @@ type socket struct {
 }
 
 // listen binds what w asks for. Nobody is served yet.
-func listen(w want) (*socket, error) {
+func listen(e *l4.Engine, w want) (*socket, error) {
 	s := &socket{want: w}
 	var err error
 	if w.owner == adminOwner {
 		s.admin, err = l4.Bind(net.ListenConfig{}, w.listen, 0)
 	} else {
-		s.clients, err = l4.Listen(w.listen, w.mode)
+		s.clients, err = e.Listen(w.listen, w.mode)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: listen on %s: %w", w.who(), w.listen, reason(err))

@@ -32,6 +32,7 @@ func (b *Balancer) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	cut := b.drain(ctx)
+	b.engine.Close()
 	b.closeAdmin()
 	for _, w := range b.pools {
 		w.stopProbing()

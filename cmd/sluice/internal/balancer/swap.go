@@ -74,7 +74,7 @@ func (b *Balancer) useFrontends(cs []config.Frontend) {
 			f = b.retired.frontend(c.Name)
 		}
 		if f == nil {
-			f = l4.NewFrontend(settings)
+			f = b.engine.NewFrontend(settings)
 		} else {
 			f.Use(settings)
 		}

@@ -1,0 +1,97 @@
+package l4
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+
+	"sluice/l4/session"
+)
+
+// Engine drives sessions: those of the frontends that it makes, whose clients
+// come from the listeners that it binds. What is of one engine must not meet
+// what is of another. Safe for concurrent use.
+type Engine struct {
+	name   string
+	driver driver
+}
+
+// driver is what each engine does in its own way.
+type driver interface {
+	// feed returns what accepts for l from ln, which belongs to it from now on.
+	feed(ln net.Listener, l *Listener) (acceptor, error)
+	// endAll orders every session of f to end, and returns how many there were.
+	endAll(f *Frontend, cause session.Cause) int
+	// descriptors returns how many a session may hold.
+	descriptors() int
+	// close ends what the engine runs. It has no sessions and no listeners then.
+	close()
+}
+
+// acceptor is a listening socket in the hands of an engine.
+type acceptor interface {
+	serve()       // accepts until close
+	close() error // returns when nothing more is accepted; harmless twice
+}
+
+// NewEngine starts an engine: "copy", "epoll" (Linux only), or "auto" for the
+// fastest that this system has. loops is the number of event loops of epoll; 0
+// is one for each processor that Go may use. The caller closes it.
+func NewEngine(name string, loops int) (*Engine, error) {
+	if name == "auto" {
+		name = fastest
+	}
+	switch name {
+	case "copy":
+		return &Engine{name, newCopying()}, nil
+	case "epoll":
+		d, err := newLooping(loops)
+		if err != nil {
+			return nil, fmt.Errorf("engine epoll: %w", err)
+		}
+		return &Engine{name, d}, nil
+	}
+	return nil, fmt.Errorf("there is no engine %q; write auto, copy or epoll", name)
+}
+
+// Name returns "copy" or "epoll".
+func (e *Engine) Name() string { return e.name }
+
+// Close ends the engine. Its listeners must be closed and its frontends shut
+// down: every record has been handed over when it returns.
+func (e *Engine) Close() { e.driver.close() }
+
+// Listen binds address, "host:port" or "unix:/path"; mode is the permission
+// bits of a unix socket's file. Nothing is accepted until Serve. A socket file
+// that a dead process left behind is replaced.
+func (e *Engine) Listen(address string, mode uint32) (*Listener, error) {
+	// Options of accepted sockets are the session's business.
+	ln, err := Bind(net.ListenConfig{KeepAlive: -1}, address, fs.FileMode(mode))
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return e.listener(ln)
+}
+
+func (e *Engine) listener(ln net.Listener) (*Listener, error) {
+	l := &Listener{addr: ln.Addr().String()}
+	if ln.Addr().Network() == "unix" {
+		l.addr = "unix:" + l.addr
+	}
+	var err error
+	if l.acceptor, err = e.driver.feed(ln, l); err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", l.addr, err)
+	}
+	return l, nil
+}
+
+// NewFrontend returns a frontend that no listener feeds yet.
+func (e *Engine) NewFrontend(c Config) *Frontend { return newFrontend(e.driver, c) }
+
+// NewLimit returns a limit of max sessions; 0 derives it from the descriptor
+// limit of the process and what a session of this engine holds.
+func (e *Engine) NewLimit(max int) *Limit {
+	l := &Limit{perSession: e.driver.descriptors()}
+	l.Set(max)
+	return l
+}
