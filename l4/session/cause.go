@@ -16,6 +16,7 @@ const (
 	NoBackend        Cause = "no_backend"         // no candidate was usable
 	BackendLimit     Cause = "backend_limit"      // a usable candidate was full, none was dialed
 	LocalFault       Cause = "local_fault"        // descriptors, memory or permission on our side
+	Killed           Cause = "killed"             // an operator ended it
 	Shutdown         Cause = "shutdown"           // the process ended it
 )
 

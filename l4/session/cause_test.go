@@ -36,7 +36,7 @@ func TestCodeOfAnIdleSession(t *testing.T) {
 
 // Causes that orders bring are KD, whatever they are called.
 func TestCodeOfAnOrder(t *testing.T) {
-	for _, cause := range []session.Cause{killed, session.Shutdown, "removed", "drained"} {
+	for _, cause := range []session.Cause{session.Killed, session.Shutdown, "removed", "drained"} {
 		w := connected(t, defaults(), 0)
 		w.Asked(w.now, cause)
 		if r := w.finish(); r.Cause != cause || r.Code != "KD" {
@@ -63,7 +63,7 @@ func TestNamesOfCauses(t *testing.T) {
 		{session.NoBackend, "no_backend", true, false},
 		{session.BackendLimit, "backend_limit", true, false},
 		{session.LocalFault, "local_fault", true, false},
-		{killed, "killed", false, false},
+		{session.Killed, "killed", false, false},
 		{session.Shutdown, "shutdown", false, false},
 	} {
 		if string(c.cause) != c.word || c.cause.Refused() != c.refused || c.cause.Normal() != c.normal {

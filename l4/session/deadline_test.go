@@ -225,6 +225,6 @@ func TestNoDeadlineBeforeTheRelay(t *testing.T) {
 	if w.Deadline().IsZero() {
 		t.Error("relay: there is no deadline")
 	}
-	w.Asked(w.now, killed)
+	w.Asked(w.now, session.Killed)
 	w.finish()
 }

@@ -33,7 +33,7 @@ func (w *world) one(word string) (v session.Verb, answered bool) {
 	}
 	switch word {
 	case "kill":
-		return w.Asked(w.now, killed), true
+		return w.Asked(w.now, session.Killed), true
 	case "shut":
 		return w.Asked(w.now, session.Shutdown), true
 	case "gone":
@@ -86,7 +86,7 @@ func TestEndings(t *testing.T) {
 		{"b| c. b.", "- half-close linger", session.BackendClosed, "--"},
 		{"c| b. c.", "- half-close abort", session.ClientClosed, "--"},
 		{"b| b+900 b| c!", "- - abort", session.ClientReset, "CD"},
-		{"b| kill b.", "- linger -", killed, "KD"},
+		{"b| kill b.", "- linger -", session.Killed, "KD"},
 		// What comes after an ending means nothing.
 		{"c! c.", "abort -", session.ClientReset, "CD"},
 		{"b! c. c!", "abort - -", session.BackendReset, "SD"},
@@ -95,10 +95,10 @@ func TestEndings(t *testing.T) {
 		{"c. b. kill", "half-close finish -", session.ClientClosed, "--"},
 		{"c! kill", "abort -", session.ClientReset, "CD"},
 		// An order ends a session politely, once, whatever comes then.
-		{"kill", "linger", killed, "KD"},
-		{"kill shut", "linger -", killed, "KD"},
+		{"kill", "linger", session.Killed, "KD"},
+		{"kill shut", "linger -", session.Killed, "KD"},
 		{"c. shut b.", "half-close linger -", session.Shutdown, "KD"},
-		{"kill c. b!", "linger - -", killed, "KD"},
+		{"kill c. b!", "linger - -", session.Killed, "KD"},
 		// Bytes do not change who ended what.
 		{"c+10 c. b+20 b.", "half-close finish", session.ClientClosed, "--"},
 		{"c+10 b. c+20 c.", "half-close finish", session.BackendClosed, "--"},

@@ -129,7 +129,7 @@ func (z *fuzz) event(b byte) {
 	case 'g':
 		z.gone()
 	case 'a':
-		z.asked(pick([]session.Cause{killed, session.Shutdown, "drained"}, z.byte()))
+		z.asked(pick([]session.Cause{session.Killed, session.Shutdown, "drained"}, z.byte()))
 	case 'm':
 		z.bytesMoved(session.Side(z.byte()%2), int64(z.byte()))
 	case 'e':

@@ -39,7 +39,7 @@ func TestNothingHappensAfterClose(t *testing.T) {
 		w.Gone(w.now)
 		w.Moved(w.now, session.Client, 5)
 		answers := []session.Verb{
-			w.Asked(w.now, killed), w.Ended(w.now, session.Client, nil),
+			w.Asked(w.now, session.Killed), w.Ended(w.now, session.Client, nil),
 			w.Ended(w.now, session.Backend, syscall.EPIPE), w.Expired(w.now.Add(time.Hour), [2]int{1, 2}),
 		}
 		for _, v := range answers {

@@ -110,7 +110,7 @@ func TestCutWhileLookingForABackend(t *testing.T) {
 			if order == session.ClientLeft {
 				w.Gone(w.now)
 				w.Gone(w.now)
-				if v := w.Asked(w.now, killed); v != session.None {
+				if v := w.Asked(w.now, session.Killed); v != session.None {
 					t.Errorf("%s: an order to a session that is over: %s", c.when, verbs[v])
 				}
 			} else {

@@ -40,11 +40,11 @@ func (s search) run(t *testing.T) {
 		if n := w.active(); n != 1 {
 			t.Errorf("while relaying: %d sessions are counted, want 1", n)
 		}
-		w.Asked(w.now, killed)
+		w.Asked(w.now, session.Killed)
 	}
 	r := w.finish()
 	if s.cause == "" {
-		s.cause, s.code = killed, "KD"
+		s.cause, s.code = session.Killed, "KD"
 	}
 	for _, c := range []struct{ what, got, want string }{
 		{"trace", w.trace(), s.trace},

@@ -19,10 +19,6 @@ import (
 	"sluice/pool/balance"
 )
 
-// killed is an order as the session gets it from outside: a cause that it does
-// not know by name.
-const killed session.Cause = "killed"
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // late is how long after a deadline this engine notices it.
