@@ -35,16 +35,7 @@ type conn struct {
 func newConn(e *copying, f *Frontend, cfg *Config, client stream, listen string) *conn {
 	c := &conn{engine: e, frontend: f, config: cfg}
 	c.socks[session.Client] = client
-	c.session.Start(time.Now(), session.Origin{
-		Process:  f.process,
-		Number:   f.numbers.Add(1),
-		Frontend: f.name,
-		Listen:   listen,
-		Client:   clientAddr(client),
-		Pool:     cfg.Pool,
-		Settings: &cfg.Settings,
-		Lag:      window(&cfg.Settings),
-	})
+	c.session.Start(time.Now(), f.origin(cfg, listen), f.numbers.Add(1), clientAddr(client))
 	return c
 }
 
@@ -113,12 +104,10 @@ func (c *conn) dial(ctx context.Context, s session.Step) session.Step {
 	backend, err := dialOne(ctx, &c.config.Settings, s.Address, s.Deadline)
 	learned(c.config.Names, s, err)
 	return c.tell(func(now time.Time) session.Step {
-		source := ""
 		if err == nil {
 			c.socks[session.Backend] = backend
-			source = backend.LocalAddr().String()
 		}
-		return c.session.Dialed(now, source, err)
+		return c.session.Dialed(now, err)
 	})
 }
 
@@ -175,10 +164,19 @@ func (c *conn) close() {
 	if c.ended[session.Client] || c.ended[session.Backend] {
 		c.frontend.counters.halfClosed.Add(-1)
 	}
-	r := c.session.Close(time.Now(), c.frontend.counters.active.Load())
+	r := c.session.Close(time.Now(), c.source(), c.frontend.counters.active.Load())
 	c.engine.leave(c)
 	c.frontend.leave(c.config, r.Redials())
 	c.frontend.report(c.config, r)
+}
+
+// source returns our address towards the backend, empty without a connection.
+func (c *conn) source() string {
+	s := c.socks[session.Backend]
+	if s == nil {
+		return ""
+	}
+	return s.LocalAddr().String()
 }
 
 // closeSocket closes one side: with FIN if its stream came to a proper end, else

@@ -32,10 +32,11 @@ type Config struct {
 type Frontend struct {
 	name     string
 	driver   driver
-	config   atomic.Pointer[Config] // never edited once stored
-	process  string                 // first part of session ids: random for each Frontend
-	numbers  atomic.Uint64          // given out so far; the second part of ids
-	started  atomic.Int64           // sessions started so far
+	config   atomic.Pointer[Config]         // never edited once stored
+	shared   atomic.Pointer[session.Origin] // see origin
+	process  string                         // first part of session ids: random for each Frontend
+	numbers  atomic.Uint64                  // given out so far; the second part of ids
+	started  atomic.Int64                   // sessions started so far
 	counters counters
 	running  running     // sessions whose record is not handed over yet
 	cutting  atomic.Bool // all of them were ordered to end

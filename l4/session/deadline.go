@@ -14,36 +14,23 @@ func (s *Session) Deadline() time.Time {
 	switch s.ending {
 	case None:
 	case Linger, Abort:
-		return s.over
+		return s.started.Add(s.over)
 	default:
 		return time.Time{}
 	}
 	limit, _ := s.limit()
-	if limit == 0 || s.backend == nil {
+	if limit == 0 || s.backend() == nil {
 		return time.Time{}
 	}
-	end, look := s.progress.Add(limit+s.origin.Lag), s.nextLook(limit)
-	if look.Before(end) {
-		return look
-	}
-	return end
-}
-
-// nextLook returns when to compare the send queues again. Looks go on while the
-// queues are empty: a peer may stall right after one, and Moved alone makes no
-// engine look at the deadline.
-func (s *Session) nextLook(limit time.Duration) time.Time {
-	last := s.looked
-	if last.IsZero() {
-		last = s.progress
-	}
-	return last.Add(limit / looks)
+	// Looks go on while the queues are empty: a peer may stall right after one,
+	// and Moved alone makes no engine look at the deadline.
+	return s.started.Add(min(s.looked+limit/looks, s.progress+limit+s.origin.Lag))
 }
 
 // limit returns the shorter of the limits in force, and its cause.
 func (s *Session) limit() (time.Duration, Cause) {
 	idle, half := s.origin.Settings.IdleTimeout, s.origin.Settings.HalfCloseTimeout
-	halfClosed := s.HalfClosed() || s.broken != [2]bool{}
+	halfClosed := s.HalfClosed() || s.broken != 0
 	if !halfClosed || half == 0 || (idle != 0 && idle < half) {
 		return idle, Idle
 	}
@@ -58,11 +45,11 @@ func (s *Session) Expired(now time.Time, unsent [2]int) Verb {
 		return s.lingerOver(now)
 	}
 	limit, cause := s.limit()
-	if limit == 0 || s.backend == nil {
+	if limit == 0 || s.backend() == nil {
 		return None
 	}
 	s.look(now, unsent)
-	if now.Sub(s.progress) < limit+s.origin.Lag {
+	if s.age(now)-s.progress < limit+s.origin.Lag {
 		return None
 	}
 	s.setCause(cause)
@@ -72,22 +59,22 @@ func (s *Session) Expired(now time.Time, unsent [2]int) Verb {
 // look compares the send queues. The first look since the last progress finds
 // no earlier one to compare with, so bytes in a queue count as progress then.
 func (s *Session) look(now time.Time, unsent [2]int) {
-	before := s.unsent
-	if s.looked.IsZero() {
-		before = [2]int{}
+	queues := [2]int32{int32(unsent[Client]), int32(unsent[Backend])}
+	s.looked = s.age(now)
+	if queues != s.unsent {
+		s.progress, s.unsent = s.looked, queues
 	}
-	if unsent != before {
-		s.progress = now
-	}
-	s.looked, s.unsent = now, unsent
 }
 
 // progressed notes progress that the send queues need not tell.
-func (s *Session) progressed(now time.Time) { s.progress, s.looked = now, time.Time{} }
+func (s *Session) progressed(now time.Time) {
+	s.progress = s.age(now)
+	s.looked, s.unsent = s.progress, [2]int32{}
+}
 
 // lingerOver answers a deadline of an ending.
 func (s *Session) lingerOver(now time.Time) Verb {
-	if s.ending != Linger && s.ending != Abort || now.Before(s.over) {
+	if s.ending != Linger && s.ending != Abort || s.age(now) < s.over {
 		return None
 	}
 	s.ending = Cut

@@ -4,13 +4,14 @@
 //
 // It owns the choice of the next backend and the dial budget ([Route]), the
 // order of a backend's addresses ([Addresses]), the classes of dial faults, the
-// table of endings, timeouts, causes and the record. It never waits, reads,
-// writes, sleeps or looks at a clock: every call that needs the time is given
-// it.
+// table of endings, timeouts, causes, the record and the line of a listing. It
+// never waits, reads, writes, sleeps or looks at a clock: every call that needs
+// the time is given it.
 //
 //	Next, Resolved, Dialed   looking for a backend: lookup, dial, relay or end
 //	Moved, Ended             relaying: go on, half-close, finish or abort
 //	Asked, Expired, Gone     orders, deadlines, and a client that left
+//	Row                      any time: one line of a listing
 //	Close                    once, when the sockets are no longer touched
 //
 // Invariants:
@@ -20,5 +21,7 @@
 //   - An event that makes no sense now changes nothing.
 //   - Whatever waits has a deadline, if there is a limit for it: the steps of the
 //     search carry theirs, Deadline tells that of the relay.
+//   - A session that relays holds no memory of its own but the Session, unless it
+//     redialed: then its attempts.
 //   - Close releases the lease and yields exactly one record.
 package session

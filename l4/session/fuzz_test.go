@@ -177,7 +177,7 @@ func (z *fuzz) stepped(s session.Step) {
 
 func (z *fuzz) dialed(err error) {
 	dialing := z.step.Do == session.Dial && z.cause == ""
-	z.stepped(z.Dialed(z.now, "10.9.9.9:1", err))
+	z.stepped(z.Dialed(z.now, err))
 	if dialing && err == nil {
 		if z.step.Do != session.Relay {
 			z.t.Fatalf("after a connect: %+v", z.step)
@@ -275,7 +275,7 @@ func (z *fuzz) expired(unsent [2]int) {
 }
 
 func (z *fuzz) close() {
-	r := z.Close(z.now, 1)
+	r := z.Close(z.now, source, 1)
 	if !z.closed {
 		z.record, z.closed = r, true
 		z.record.Attempts = slices.Clone(r.Attempts)

@@ -32,7 +32,7 @@ func TestNothingHappensAfterClose(t *testing.T) {
 		w.start()
 		w.until(when)
 		if when == "relay" {
-			w.Dialed(w.now, "10.9.9.9:1", nil)
+			w.Dialed(w.now, nil)
 		}
 		r := w.finish()
 		kept := attempts(r)
@@ -47,7 +47,7 @@ func TestNothingHappensAfterClose(t *testing.T) {
 				t.Errorf("%s: got %s", when, verbs[v])
 			}
 		}
-		for _, step := range []session.Step{w.Next(w.now), w.Resolved(w.now, nil, nil), w.Dialed(w.now, "", nil)} {
+		for _, step := range []session.Step{w.Next(w.now), w.Resolved(w.now, nil, nil), w.Dialed(w.now, nil)} {
 			if step.Do != session.End {
 				t.Errorf("%s: got %s", when, steps[step.Do])
 			}
@@ -65,7 +65,7 @@ func TestEventsOutOfOrder(t *testing.T) {
 	w := newWorld(t, "A@a.test B", pool0)
 	w.start()
 	w.Resolved(w.now, []string{"10.1.0.1:80"}, nil)
-	w.Dialed(w.now, "10.9.9.9:1", nil)
+	w.Dialed(w.now, nil)
 	w.Moved(w.now, session.Client, 5)
 	if v := w.Ended(w.now, session.Client, nil); v != session.None {
 		t.Errorf("before Next: Ended answers %s", verbs[v])
@@ -74,7 +74,7 @@ func TestEventsOutOfOrder(t *testing.T) {
 		t.Fatal("before Next: a lease is held")
 	}
 	lookup := w.Next(w.now)
-	for _, step := range []session.Step{w.Next(w.now), w.Dialed(w.now, "10.9.9.9:1", nil)} {
+	for _, step := range []session.Step{w.Next(w.now), w.Dialed(w.now, nil)} {
 		if step != lookup {
 			t.Errorf("during the look-up: got %+v, want %+v again", step, lookup)
 		}
@@ -85,8 +85,8 @@ func TestEventsOutOfOrder(t *testing.T) {
 			t.Errorf("during the dial: got %+v, want %+v again", step, dial)
 		}
 	}
-	w.Dialed(w.now, "10.9.9.9:1", nil)
-	for _, step := range []session.Step{w.Next(w.now), w.Resolved(w.now, nil, nil), w.Dialed(w.now, "", faults["refused"])} {
+	w.Dialed(w.now, nil)
+	for _, step := range []session.Step{w.Next(w.now), w.Resolved(w.now, nil, nil), w.Dialed(w.now, faults["refused"])} {
 		if step.Do != session.Relay {
 			t.Errorf("during the relay: got %+v", step)
 		}

@@ -12,6 +12,11 @@ type Attempt struct {
 	Took    time.Duration // until the dial was over
 }
 
+// timedOut reports whether the last of the attempts ran out of time.
+func timedOut(list []Attempt) bool {
+	return len(list) > 0 && list[len(list)-1].Error == "timeout"
+}
+
 // Record is what a finished session leaves behind: plain values. It must not be
 // changed: Attempts may be memory of the session.
 type Record struct {

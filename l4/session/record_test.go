@@ -29,13 +29,13 @@ func TestRecordOfAReachedBackend(t *testing.T) {
 		other.Release()
 	}
 	w.play("100ms c+70 b+900 50ms b+1 c. 400ms b.")
-	r := w.Close(w.now, 9)
+	r := w.Close(w.now, source, 9)
 	if n := r.Redials(); n != 1 {
 		t.Errorf("%d redials, want 1", n)
 	}
 	want := session.Record{
 		Started: began, Session: "cafe-1234", Frontend: "f", Listen: "127.0.0.1:5432", Client: client,
-		Pool: "p", Backend: "B", Address: "10.1.0.2:80", Source: "10.9.9.9:555",
+		Pool: "p", Backend: "B", Address: "10.1.0.2:80", Source: source,
 		Attempts: []session.Attempt{
 			{Backend: "A", Error: "refused", Took: 30 * time.Millisecond},
 			{Backend: "B", Took: 35 * time.Millisecond},
@@ -127,7 +127,7 @@ func TestCutWhileLookingForABackend(t *testing.T) {
 			w.after(100 * time.Millisecond)
 			for _, step := range []session.Step{
 				w.Next(w.now), w.Resolved(w.now, []string{"10.1.0.1:80"}, nil),
-				w.Dialed(w.now, "10.9.9.9:1", nil), w.Dialed(w.now, "", faults["refused"]),
+				w.Dialed(w.now, nil), w.Dialed(w.now, faults["refused"]),
 			} {
 				if step.Do != session.End {
 					t.Errorf("%s: got %s, want end", c.when, steps[step.Do])
@@ -160,6 +160,6 @@ func (w *world) until(point string) {
 	if point == "dial" {
 		return
 	}
-	w.Dialed(w.now, "", faults["refused"])
+	w.Dialed(w.now, faults["refused"])
 	w.after(100 * time.Millisecond)
 }

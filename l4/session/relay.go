@@ -9,7 +9,8 @@ import (
 // Moved says that n payload bytes from side were delivered to the other side's
 // socket. n may be 0: then something is about to be read.
 func (s *Session) Moved(now time.Time, from Side, n int64) {
-	if s.backend == nil {
+	b := s.backend()
+	if b == nil {
 		return
 	}
 	s.progressed(now)
@@ -19,9 +20,9 @@ func (s *Session) Moved(now time.Time, from Side, n int64) {
 	s.lastFrom = from
 	s.moved[from] += n
 	if from == Client {
-		s.backend.Moved(n, 0)
+		b.Moved(n, 0)
 	} else {
-		s.backend.Moved(0, n)
+		b.Moved(0, n)
 	}
 }
 
@@ -29,7 +30,7 @@ func (s *Session) Moved(now time.Time, from Side, n int64) {
 func (s *Session) Bytes(from Side) int64 { return s.moved[from] }
 
 // HalfClosed reports whether one side has ended and the other has not.
-func (s *Session) HalfClosed() bool { return s.ended[Client] != s.ended[Backend] }
+func (s *Session) HalfClosed() bool { return s.ended.has(Client) != s.ended.has(Backend) }
 
 // Ended says that a direction is over at one of its sockets: reading from side
 // met the end of the stream (err is nil) or failed, or writing to side failed.
@@ -54,27 +55,28 @@ func (s *Session) HalfClosed() bool { return s.ended[Client] != s.ended[Backend]
 // stream twice is one.
 func (s *Session) Ended(now time.Time, side Side, err error) Verb {
 	switch {
-	case s.ending != None || s.backend == nil:
+	case s.ending != None || s.backend() == nil:
 		return None
-	case s.ended[side] && err == nil:
+	case s.ended.has(side) && err == nil:
 		return None
-	case s.ended[side], s.broken[side] && err == nil:
-		s.ended[side] = true
+	case s.ended.has(side), s.broken.has(side) && err == nil:
+		s.ended.add(side)
 		s.setCause(closedBy(side))
 		return s.end(now, [2]Verb{Client: Abort, Backend: Linger}[side])
 	case errors.Is(err, syscall.EPIPE):
-		s.broken[side] = true
+		s.broken.add(side)
 		s.progressed(now)
 		return None
 	case err != nil:
 		s.setCause([2]Cause{ClientReset, BackendReset}[side])
 		return s.end(now, Abort)
-	case s.ended[side.Other()]:
-		s.ended[side] = true
+	case s.ended.has(side.Other()):
+		s.ended.add(side)
 		s.setCause(closedBy(s.first))
 		return s.end(now, Finish)
 	}
-	s.ended[side], s.first = true, side
+	s.ended.add(side)
+	s.first = side
 	s.progressed(now)
 	return HalfClose
 }
@@ -88,6 +90,6 @@ func closedBy(side Side) Cause {
 
 // end stops the relay and starts the time that its ending may take.
 func (s *Session) end(now time.Time, v Verb) Verb {
-	s.ending, s.over = v, now.Add(LingerTime)
+	s.ending, s.over = v, s.age(now)+LingerTime
 	return v
 }

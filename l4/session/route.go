@@ -22,14 +22,14 @@ type Route struct {
 	pool     *pool.Pool
 	set      *Settings
 	client   netip.Addr
-	lease    pool.Lease
+	lease    *pool.Lease
 	avoid    []*pool.Backend
 	attempts []Attempt
 	first    time.Time     // of the first pick
 	eligible int           // backends there were at the first pick
 	started  time.Time     // of the attempt under way
 	timeout  time.Duration // of its dials
-	last     Fault         // of the last attempt that failed
+	own      pool.Lease    // the lease of a route that is used alone
 	one      [1]Attempt    // holds attempts while there is one
 }
 
@@ -42,7 +42,12 @@ type Try struct {
 // Start prepares the route. set must not change while the route is in use;
 // client is the zero Addr if it has no address.
 func (r *Route) Start(p *pool.Pool, set *Settings, client netip.Addr) {
-	r.pool, r.set, r.client = p, set, client
+	r.start(p, set, client, &r.own)
+}
+
+// start prepares a route that fills somebody else's lease.
+func (r *Route) start(p *pool.Pool, set *Settings, client netip.Addr, l *pool.Lease) {
+	r.pool, r.set, r.client, r.lease = p, set, client, l
 	r.attempts = r.one[:0]
 }
 
@@ -56,7 +61,7 @@ func (r *Route) Next(now time.Time) (Try, Cause) {
 	if len(r.attempts) >= r.set.Attempts || left <= 0 {
 		return Try{}, ConnectFailed
 	}
-	err := r.pool.Acquire(&r.lease, pool.Query{Client: r.client, Avoid: r.avoid})
+	err := r.pool.Acquire(r.lease, pool.Query{Client: r.client, Avoid: r.avoid})
 	if err != nil {
 		return Try{}, r.none(err)
 	}
@@ -101,7 +106,6 @@ func (r *Route) Dialed(now time.Time, err error) (again bool, c Cause) {
 
 // failed ends the attempt under way with a fault.
 func (r *Route) failed(now time.Time, f Fault, err error) (again bool, c Cause) {
-	r.last = f
 	r.note(now, f.Word)
 	r.avoid = append(r.avoid, r.lease.Backend())
 	if f.Blame == OnBackend && !r.cut(f) {
@@ -136,10 +140,10 @@ func (r *Route) note(now time.Time, word string) {
 
 // Lease returns the lease, which holds a backend from Next to a failed Dialed,
 // to Cancel, or to its own release.
-func (r *Route) Lease() *pool.Lease { return &r.lease }
+func (r *Route) Lease() *pool.Lease { return r.lease }
 
 // Attempts returns the dials that are over. The slice belongs to the route.
 func (r *Route) Attempts() []Attempt { return r.attempts }
 
-// TimedOut reports whether the last dial that failed ran out of time.
-func (r *Route) TimedOut() bool { return r.last.Word == "timeout" }
+// TimedOut reports whether the last dial ran out of time.
+func (r *Route) TimedOut() bool { return timedOut(r.attempts) }

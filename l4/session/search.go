@@ -3,34 +3,71 @@ package session
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
+	"unique"
 )
+
+// search is what a session needs only until it has a backend, or gets none.
+type search struct {
+	route     Route
+	step      Step      // the last answer; Do is 0 before Next
+	deadline  time.Time // of the attempt
+	addresses Addresses // of the backend being dialed
+	literal   [1]string // holds the list of addresses if it needs no look-up
+	address   string    // the last one dialed in the attempt
+}
+
+// step returns the last answer.
+func (s *Session) step() Step {
+	switch {
+	case s.search != nil:
+		return s.search.step
+	case s.backend() != nil:
+		return Step{Do: Relay}
+	}
+	return Step{Do: End}
+}
 
 // Next picks the first backend. Dialed and Resolved go on to the next by
 // themselves.
 func (s *Session) Next(now time.Time) Step {
-	if s.step.Do != 0 {
-		return s.step
+	if step := s.step(); step.Do != 0 {
+		return step
 	}
 	return s.next(now)
 }
 
 // next begins an attempt with a backend that was not tried yet.
 func (s *Session) next(now time.Time) Step {
-	try, cause := s.route.Next(now)
+	try, cause := s.search.route.Next(now)
 	if cause != "" {
-		return s.refuse(cause)
+		return s.refuse(now, cause)
 	}
-	s.deadline, s.address = try.Deadline, ""
+	return s.search.begin(now, try)
+}
+
+// begin asks for the addresses of a backend, or dials its only one.
+func (q *search) begin(now time.Time, try Try) Step {
+	q.deadline, q.address = try.Deadline, ""
 	address := try.Backend.Address()
 	if Literal(address) {
-		s.literal[0] = address
-		s.addresses = NewAddresses(s.literal[:], s.deadline)
-		return s.dialNext(now, "")
+		q.literal[0] = address
+		q.addresses = NewAddresses(q.literal[:], q.deadline)
+		return q.dialNext(now, "")
 	}
-	s.step = Step{Do: Lookup, Address: address, Deadline: s.deadline}
-	return s.step
+	q.step = Step{Do: Lookup, Address: address, Deadline: q.deadline}
+	return q.step
+}
+
+// dialNext dials the next address of the backend; there is one. name is what it
+// was looked up from.
+func (q *search) dialNext(now time.Time, name string) Step {
+	address, deadline, _ := q.addresses.Next(now)
+	q.address = address
+	q.step = Step{Dial, address, name, deadline}
+	return q.step
 }
 
 // Literal reports whether a backend's address needs no look-up: it is
@@ -50,67 +87,59 @@ func Literal(address string) bool {
 var errNoAddress = errors.New("the name has no address")
 
 // Resolved answers a Lookup with the addresses of the name, best first, each
-// "ip:port", or with the resolver's error. The session keeps the slice and does
-// not change it.
+// "ip:port", or with the resolver's error. The session keeps the slice until the
+// attempt is over, and does not change it.
 func (s *Session) Resolved(now time.Time, addresses []string, err error) Step {
-	if s.step.Do != Lookup {
-		return s.step
+	step := s.step()
+	if step.Do != Lookup {
+		return step
 	}
-	s.dialed = now
 	if err == nil && len(addresses) == 0 {
 		err = errNoAddress
 	}
 	if err != nil {
 		return s.attemptFailed(now, unresolved, err)
 	}
-	s.route.resolved(now)
-	s.addresses = NewAddresses(addresses, s.deadline)
-	return s.dialNext(now, s.step.Address)
+	q := s.search
+	q.route.resolved(now)
+	q.addresses = NewAddresses(addresses, q.deadline)
+	return q.dialNext(now, step.Address)
 }
 
-// dialNext dials the next address of the backend; there is one. name is what it
-// was looked up from.
-func (s *Session) dialNext(now time.Time, name string) Step {
-	address, deadline, _ := s.addresses.Next(now)
-	s.address = address
-	s.step = Step{Dial, address, name, deadline}
-	return s.step
-}
-
-// Dialed answers a Dial. source is our own address of the new connection.
-func (s *Session) Dialed(now time.Time, source string, err error) Step {
-	if s.step.Do != Dial {
-		return s.step
+// Dialed answers a Dial.
+func (s *Session) Dialed(now time.Time, err error) Step {
+	step := s.step()
+	if step.Do != Dial {
+		return step
 	}
-	s.dialed = now
+	q := s.search
 	if err != nil {
-		if s.addresses.Failed(err) {
-			return s.dialNext(now, s.step.Name)
+		if q.addresses.Failed(err) {
+			return q.dialNext(now, step.Name)
 		}
-		err = s.addresses.Err()
+		err = q.addresses.Err()
 		return s.attemptFailed(now, FaultOf(err), err)
 	}
-	s.route.Dialed(now, nil)
-	s.backend = s.route.Lease().Backend()
-	s.source, s.progress = source, now
-	s.step = Step{Do: Relay}
-	return s.step
+	q.route.Dialed(now, nil)
+	s.leaveSearch(now)
+	s.progressed(now)
+	return s.step()
 }
 
 // attemptFailed ends one attempt: the next backend, or the end.
 func (s *Session) attemptFailed(now time.Time, f Fault, err error) Step {
-	again, cause := s.route.failed(now, f, err)
+	again, cause := s.search.route.failed(now, f, err)
 	if again {
 		return s.next(now)
 	}
-	return s.refuse(cause)
+	return s.refuse(now, cause)
 }
 
 // refuse ends the search without a backend.
-func (s *Session) refuse(c Cause) Step {
+func (s *Session) refuse(now time.Time, c Cause) Step {
 	s.setCause(c)
-	s.step = Step{Do: End}
-	return s.step
+	s.leaveSearch(now)
+	return s.step()
 }
 
 // Gone says that the client reset its connection while a backend was looked
@@ -120,10 +149,26 @@ func (s *Session) Gone(now time.Time) { s.cancel(now, ClientLeft) }
 
 // cancel ends the search, if that is still going on.
 func (s *Session) cancel(now time.Time, c Cause) {
-	if s.backend != nil || s.cause != "" {
+	if s.search == nil {
 		return
 	}
-	s.dialed = now
-	s.route.Cancel(now)
-	s.refuse(c)
+	s.search.route.Cancel(now)
+	s.refuse(now, c)
+}
+
+// leaveSearch drops the search but for what the record needs of it. Of most that
+// is little: the only attempt follows from the backend and the time it took.
+func (s *Session) leaveSearch(now time.Time) {
+	q := s.search
+	s.search = nil
+	s.address = unique.Make(q.address)
+	list := q.route.Attempts()
+	if len(list) == 0 {
+		return
+	}
+	s.dial = now.Sub(q.route.first)
+	if len(list) > 1 || s.backend() == nil {
+		kept := slices.Clone(list)
+		s.attempts = &kept
+	}
 }

@@ -90,7 +90,7 @@ func TestWhyThereIsNoBackend(t *testing.T) {
 			if step := w.connect(); step.Do != session.End {
 				t.Fatalf("got %+v, want the end", step)
 			}
-			r := w.Close(w.now, 1)
+			r := w.Close(w.now, source, 1)
 			if r.Cause != c.want || r.Code != c.code {
 				t.Errorf("got %s %s, want %s %s", r.Cause, r.Code, c.want, c.code)
 			}

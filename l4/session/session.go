@@ -4,19 +4,19 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+	"unique"
 
 	"sluice/pool"
 )
 
-// Origin is what a session is born with.
+// Origin is what all sessions of one configuration of a frontend and one
+// listener share. It must not change once a session was started with it.
 type Origin struct {
-	Process  string // first part of the session's id: unique across restarts
-	Number   uint64 // second part: unique under Process
+	Process  string // first part of the sessions' ids: unique across restarts
 	Frontend string
 	Listen   string
-	Client   netip.AddrPort // unmapped; zero for a unix socket
 	Pool     *pool.Pool
-	Settings *Settings     // pinned: must not change
+	Settings *Settings
 	Lag      time.Duration // how late the engine may report what it moved
 }
 
@@ -25,43 +25,63 @@ type Origin struct {
 //
 // Events in an order that makes no sense change nothing: an answer that was not
 // asked for gets the last step again, the rest gets None.
+//
+// An engine may hold very many sessions that do nothing, so each is small: what
+// its frontend knows is in the shared origin, what only the search needs goes
+// with the search, and moments are durations since the start. A session whose
+// first dial succeeded holds no memory but its own.
 type Session struct {
-	origin  Origin
+	origin  *Origin
+	number  uint64 // second part of the id: unique under origin.Process
 	started time.Time
+	client  netip.Addr
+	port    uint16 // of client
 
-	// The search for a backend.
-	route     Route
-	step      Step      // the last answer; Do is 0 before Next
-	deadline  time.Time // of the attempt
-	addresses Addresses // of the backend being dialed
-	literal   [1]string // holds the list of addresses if it needs no look-up
-	address   string    // the last one dialed in the attempt
-	dialed    time.Time // when the last look-up or dial ended
+	lastFrom Side  // where the last byte came from
+	first    Side  // who ended first; valid once one side ended
+	ended    sides // whose end of stream was read
+	broken   sides // that take nothing any more, and whose end is still to be read
+	ending   Verb  // Finish, Linger, Abort or Cut once the relay is over
 
-	// The relay.
-	backend  *pool.Backend // from Relay to Close
-	source   string
-	moved    [2]int64 // payload bytes, by the side they came from
-	lastFrom Side     // where the last byte came from
-	ended    [2]bool  // by side: its end of stream was read
-	broken   [2]bool  // by side: it takes nothing any more, and its end is still to be read
-	first    Side     // who ended first; valid once one side ended
+	search *search    // nil once it is over
+	lease  pool.Lease // of the backend dialed or reached
+	moved  [2]int64   // payload bytes, by the side they came from
 
-	progress time.Time // the last progress either way
-	looked   time.Time // when the send queues were last compared; zero: not since progress
-	unsent   [2]int    // as of that look
+	// Since started.
+	progress time.Duration // the last progress either way
+	looked   time.Duration // when the send queues were last compared, or the last progress
+	over     time.Duration // the time that an ending may take
 
-	ending Verb // Finish, Linger, Abort or Cut once the relay is over
-	over   time.Time
-	cause  Cause
+	unsent [2]int32 // by side, as of that look; 0 if there was progress since
+
+	// What the search leaves to the record.
+	address  unique.Handle[string] // the last one dialed; many sessions have the same
+	dial     time.Duration         // how long the search took
+	attempts *[]Attempt            // nil if the first was the only one, and succeeded
+
+	cause Cause
 }
 
-// Start begins the session. It must be called once, before anything else.
-func (s *Session) Start(now time.Time, o Origin) {
-	s.origin = o
-	s.started, s.progress = now, now
-	s.route.Start(o.Pool, o.Settings, o.Client.Addr())
+// Start begins the session of client, which is the zero AddrPort for a unix
+// socket, with a number that no other session under o.Process has. It must be
+// called once, before anything else.
+func (s *Session) Start(now time.Time, o *Origin, number uint64, client netip.AddrPort) {
+	s.origin, s.number, s.started = o, number, now
+	s.client, s.port = client.Addr(), client.Port()
+	s.search = new(search)
+	s.search.route.start(o.Pool, o.Settings, s.client, &s.lease)
 }
+
+// backend returns the backend from Relay to Close, nil before and after.
+func (s *Session) backend() *pool.Backend {
+	if s.search != nil {
+		return nil
+	}
+	return s.lease.Backend()
+}
+
+// age returns the time since the start.
+func (s *Session) age(now time.Time) time.Duration { return now.Sub(s.started) }
 
 // Asked is an order from outside to end the session. While it looks for a
 // backend the answer is Cut: cancel the dial and close.
@@ -69,7 +89,7 @@ func (s *Session) Asked(now time.Time, c Cause) Verb {
 	if s.ending != None || s.cause != "" {
 		return None
 	}
-	if s.backend == nil {
+	if s.search != nil {
 		s.cancel(now, c)
 		return Cut
 	}
@@ -89,40 +109,8 @@ func (s *Session) ID() string {
 	var buf [64]byte
 	id := append(buf[:0], s.origin.Process...)
 	id = append(id, '-')
-	return string(strconv.AppendUint(id, s.origin.Number, 10))
+	return string(strconv.AppendUint(id, s.number, 10))
 }
 
-// Close ends the session for good: it releases the backend and returns the
-// record. The engine calls it once, when it no longer touches the sockets.
-// frontendActive counts this session as well. A session that nothing ended was
-// given up by its engine: that is a local fault.
-func (s *Session) Close(now time.Time, frontendActive int64) Record {
-	s.cancel(now, LocalFault)
-	s.setCause(LocalFault)
-	r := Record{
-		Started: s.started, Session: s.ID(), Frontend: s.origin.Frontend,
-		Listen: s.origin.Listen, Client: s.origin.Client, Pool: s.origin.Pool.Name(),
-		Address: s.address, Source: s.source, Attempts: s.route.Attempts(),
-		ToBackend: s.moved[Client], ToClient: s.moved[Backend],
-		Dial: s.dialTime(), Total: now.Sub(s.started), Last: now.Sub(s.progress),
-		FrontendActive: frontendActive, Cause: s.cause,
-		Code: s.cause.Code(s.route.TimedOut(), s.moved[s.lastFrom] > 0 && s.lastFrom == Client),
-	}
-	if n := len(r.Attempts); n > 0 {
-		r.Backend = r.Attempts[n-1].Backend
-	}
-	if s.backend != nil {
-		r.BackendActive = s.backend.Active()
-	}
-	s.route.Lease().Release()
-	s.backend, s.ending, s.step = nil, Cut, Step{Do: End}
-	return r
-}
-
-// dialTime returns how long the search took, 0 if nothing was tried.
-func (s *Session) dialTime() time.Duration {
-	if len(s.route.Attempts()) == 0 {
-		return 0
-	}
-	return s.dialed.Sub(s.route.first)
-}
+// clientAddr returns the client's address, as given to Start.
+func (s *Session) clientAddr() netip.AddrPort { return netip.AddrPortFrom(s.client, s.port) }

@@ -3,7 +3,7 @@ package session
 import "time"
 
 // Side is one of the two ends of a session.
-type Side int
+type Side uint8
 
 // The two sides. They index what a session keeps for each.
 const (
@@ -14,8 +14,15 @@ const (
 // Other returns the opposite side.
 func (s Side) Other() Side { return 1 - s }
 
+// sides is a set of sides.
+type sides uint8
+
+func (s sides) has(side Side) bool { return s>>side&1 != 0 }
+
+func (s *sides) add(side Side) { *s |= 1 << side }
+
 // Do is what an engine has to do for a session that has no backend yet.
-type Do int
+type Do uint8
 
 // What to do, and which call answers it.
 const (
@@ -35,7 +42,7 @@ type Step struct {
 }
 
 // Verb is the answer of a session that relays.
-type Verb int
+type Verb uint8
 
 // The verbs. After Finish none follows; after Linger and Abort only Cut.
 const (

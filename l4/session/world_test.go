@@ -93,10 +93,15 @@ func specs(text string) (ss []pool.Spec) {
 var client = netip.MustParseAddrPort("192.0.2.7:4711")
 
 func (w *world) start() {
-	w.Start(w.now, session.Origin{
-		Process: "cafe", Number: 1234, Frontend: "f", Listen: "127.0.0.1:5432",
-		Client: client, Pool: w.pool, Settings: &w.set, Lag: w.lag,
-	})
+	w.Start(w.now, w.origin(), 1234, client)
+}
+
+// origin is what the sessions of this world share.
+func (w *world) origin() *session.Origin {
+	return &session.Origin{
+		Process: "cafe", Frontend: "f", Listen: "127.0.0.1:5432",
+		Pool: w.pool, Settings: &w.set, Lag: w.lag,
+	}
 }
 
 // connect looks for a backend until there is one or there is none, and returns
@@ -109,21 +114,13 @@ func (w *world) connect() session.Step {
 			addrs, err := w.resolve(step)
 			step = w.Resolved(w.now, addrs, err)
 		case session.Dial:
-			err := w.dial(step)
-			step = w.Dialed(w.now, source(err), err)
+			step = w.Dialed(w.now, w.dial(step))
 		default:
 			return step
 		}
 	}
 	w.t.Fatalf("the session looks for a backend without end: %s", w.trace())
 	return step
-}
-
-func source(err error) string {
-	if err != nil {
-		return ""
-	}
-	return "10.9.9.9:555"
 }
 
 // dial plays one dial.
@@ -191,11 +188,14 @@ func (w *world) outcome(step session.Step, text string) (how string, took time.D
 
 func (w *world) trace() string { return strings.Join(w.log, ", ") }
 
+// source is our own address towards any backend.
+const source = "10.9.9.9:555"
+
 // finish closes the session and checks what holds for each: no lease is left,
 // and the record makes sense.
 func (w *world) finish() session.Record {
 	w.t.Helper()
-	r := w.Close(w.now, 3)
+	r := w.Close(w.now, source, 3)
 	if n := w.active(); n != 0 {
 		w.t.Errorf("after Close: %d sessions are still counted on backends", n)
 	}

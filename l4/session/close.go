@@ -1,0 +1,47 @@
+package session
+
+import "time"
+
+// Close ends the session for good: it releases the backend and returns the
+// record. The engine calls it once, when it no longer touches the sockets.
+// source is our own address towards the backend; it means nothing if none was
+// reached. frontendActive counts this session as well. A session that nothing
+// ended was given up by its engine: that is a local fault.
+func (s *Session) Close(now time.Time, source string, frontendActive int64) Record {
+	s.cancel(now, LocalFault)
+	s.setCause(LocalFault)
+	r := s.record(now)
+	r.FrontendActive = frontendActive
+	if b := s.backend(); b != nil {
+		r.Source, r.BackendActive = source, b.Active()
+	}
+	s.lease.Release()
+	s.ending = Cut
+	return r
+}
+
+// record returns the record of a session that no longer looks for a backend,
+// without what only the engine and the backend know.
+func (s *Session) record(now time.Time) Record {
+	tried, o := s.tried(), s.origin
+	return Record{
+		Started: s.started, Session: s.ID(), Frontend: o.Frontend,
+		Listen: o.Listen, Client: s.clientAddr(), Pool: o.Pool.Name(),
+		Backend: s.backendID(), Address: s.lastAddress(), Attempts: tried,
+		ToBackend: s.moved[Client], ToClient: s.moved[Backend],
+		Dial: s.dial, Total: s.age(now), Last: s.age(now) - s.progress, Cause: s.cause,
+		Code: s.cause.Code(timedOut(tried), s.moved[Client] > 0 && s.lastFrom == Client),
+	}
+}
+
+// tried returns the attempts of a search that is over. The one that was not kept
+// is made up here, and kept then: the backend is about to be released.
+func (s *Session) tried() []Attempt {
+	if b := s.backend(); s.attempts == nil && b != nil {
+		s.attempts = &[]Attempt{{Backend: b.ID(), Took: s.dial}}
+	}
+	if s.attempts == nil {
+		return nil
+	}
+	return *s.attempts
+}

@@ -1,0 +1,68 @@
+package session
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Row is one line of a listing of sessions: plain values, as of one moment.
+type Row struct {
+	Session    string // its id
+	Frontend   string
+	Listen     string
+	Client     netip.AddrPort // unmapped; zero for a unix socket
+	Pool       string
+	Backend    string // id of the backend that is dialed or was reached, else the last one tried; empty if none
+	Address    string // of Backend, the last one dialed: a literal address or a path; empty if none was
+	Started    time.Time
+	State      string // dialing, which includes look-ups; relaying; or ending
+	ToBackend  int64  // payload bytes
+	ToClient   int64
+	Age        time.Duration
+	Idle       time.Duration // since the last progress
+	HalfClosed bool          // one side has ended and the other has not
+}
+
+// Row returns the session's line of a listing. It may be called at any time
+// after Start, by the session's owner, and changes nothing.
+func (s *Session) Row(now time.Time) Row {
+	o := s.origin
+	return Row{
+		Session: s.ID(), Frontend: o.Frontend, Listen: o.Listen, Client: s.clientAddr(),
+		Pool: o.Pool.Name(), Backend: s.backendID(), Address: s.lastAddress(),
+		Started: s.started, State: s.state(),
+		ToBackend: s.moved[Client], ToClient: s.moved[Backend],
+		Age: s.age(now), Idle: s.age(now) - s.progress, HalfClosed: s.HalfClosed(),
+	}
+}
+
+// state returns the word for what the session does.
+func (s *Session) state() string {
+	switch {
+	case s.search != nil:
+		return "dialing"
+	case s.backend() != nil && s.ending == None:
+		return "relaying"
+	}
+	return "ending"
+}
+
+// backendID returns the id of the backend dialed or reached, else of the last
+// one tried, empty if there is none.
+func (s *Session) backendID() string {
+	if b := s.lease.Backend(); b != nil {
+		return b.ID()
+	}
+	if s.attempts == nil || len(*s.attempts) == 0 {
+		return ""
+	}
+	return (*s.attempts)[len(*s.attempts)-1].Backend
+}
+
+// lastAddress returns the address dialed last, empty if there is none.
+func (s *Session) lastAddress() string {
+	if s.search != nil {
+		return s.search.address
+	}
+	return s.address.Value()
+}
