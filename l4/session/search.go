@@ -19,6 +19,14 @@ type search struct {
 	address   string    // the last one dialed in the attempt
 }
 
+// newSearch returns a search that has not begun.
+func (o *Origin) newSearch() *search {
+	if q, ok := o.searches.Get().(*search); ok {
+		return q
+	}
+	return new(search)
+}
+
 // step returns the last answer.
 func (s *Session) step() Step {
 	switch {
@@ -162,13 +170,13 @@ func (s *Session) leaveSearch(now time.Time) {
 	q := s.search
 	s.search = nil
 	s.address = unique.Make(q.address)
-	list := q.route.Attempts()
-	if len(list) == 0 {
-		return
+	if list := q.route.Attempts(); len(list) > 0 {
+		s.dial = now.Sub(q.route.first)
+		if len(list) > 1 || s.backend() == nil {
+			kept := slices.Clone(list)
+			s.attempts = &kept
+		}
 	}
-	s.dial = now.Sub(q.route.first)
-	if len(list) > 1 || s.backend() == nil {
-		kept := slices.Clone(list)
-		s.attempts = &kept
-	}
+	*q = search{}
+	s.origin.searches.Put(q)
 }

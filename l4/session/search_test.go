@@ -117,3 +117,37 @@ func occupy(t *testing.T, p *pool.Pool, ids string) {
 }
 
 var drain = pool.Drain
+
+// The memory of a search is used again, with nothing of the session before, and
+// the record before it stays what it is.
+func TestSearchesShareNothing(t *testing.T) {
+	w := newWorld(t, "A B@b.test", pool0)
+	fill(w.network, "10.0.0.1=refused")
+	fill(w.names, "b.test=10.1.0.2")
+	o := w.origin()
+	var before session.Record
+	said := ""
+	for i := range 50 {
+		w.Session = new(session.Session)
+		w.Start(w.now, o, 1234, client)
+		if step := w.Next(w.now); step.Do == session.Dial && i%4 == 3 {
+			w.Gone(w.now) // the dial is left as it is
+		}
+		w.connect()
+		r := w.finish()
+		want := "A:refused B:"
+		switch {
+		case r.Cause == session.ClientLeft:
+			want = "A:canceled"
+		case len(r.Attempts) == 1:
+			want = "B:"
+		}
+		if got := attempts(r); got != want {
+			t.Fatalf("session %d: got attempts %q, want %q", i, got, want)
+		}
+		if attempts(before) != said {
+			t.Fatalf("session %d: the record before says %q now, and said %q", i, attempts(before), said)
+		}
+		before, said = r, want
+	}
+}

@@ -3,6 +3,7 @@ package session
 import (
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 	"unique"
 
@@ -10,7 +11,8 @@ import (
 )
 
 // Origin is what all sessions of one configuration of a frontend and one
-// listener share. It must not change once a session was started with it.
+// listener share. It must not change once a session was started with it, nor be
+// copied. Sessions of several owners may share it.
 type Origin struct {
 	Process  string // first part of the sessions' ids: unique across restarts
 	Frontend string
@@ -18,6 +20,8 @@ type Origin struct {
 	Pool     *pool.Pool
 	Settings *Settings
 	Lag      time.Duration // how late the engine may report what it moved
+
+	searches sync.Pool // of *search, zeroed: most are over in a moment
 }
 
 // Session is one client connection, as told by its engine. It is not safe for
@@ -68,7 +72,7 @@ type Session struct {
 func (s *Session) Start(now time.Time, o *Origin, number uint64, client netip.AddrPort) {
 	s.origin, s.number, s.started = o, number, now
 	s.client, s.port = client.Addr(), client.Port()
-	s.search = new(search)
+	s.search = o.newSearch()
 	s.search.route.start(o.Pool, o.Settings, s.client, &s.lease)
 }
 
