@@ -149,6 +149,16 @@ func (c *conn) ask(cause session.Cause) {
 	}
 }
 
+// row is one line of a listing; ok is false if the session is over.
+func (c *conn) row() (r session.Row, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.released {
+		return r, false
+	}
+	return c.session.Row(time.Now()), true
+}
+
 // close ends both sockets as the session decided, counts the session down, so
 // that no limit is ever exceeded by sockets still open, and reports.
 func (c *conn) close() {

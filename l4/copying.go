@@ -29,9 +29,14 @@ func newCopying() *copying { return &copying{live: map[*conn]struct{}{}} }
 
 // descriptors: two sockets, and a pipe of two descriptors in each direction
 // while bytes move.
-func (e *copying) descriptors() int { return 6 }
+func (e *copying) descriptors() (session, engine int) { return 6, 0 }
+
+func (e *copying) size() int { return 0 }
 
 func (e *copying) close() {}
+
+// dropped: each session hands over its own, and waits.
+func (e *copying) dropped() int64 { return 0 }
 
 func (e *copying) enter(c *conn) {
 	e.mu.Lock()
@@ -57,12 +62,22 @@ func (e *copying) of(f *Frontend) (conns []*conn) {
 	return conns
 }
 
-func (e *copying) endAll(f *Frontend, cause session.Cause) int {
-	conns := e.of(f)
-	for _, c := range conns {
-		c.ask(cause)
+func (e *copying) order(f *Frontend, number uint64, cause session.Cause) (n int) {
+	for _, c := range e.of(f) {
+		if number == 0 || number == c.session.Number() {
+			c.ask(cause)
+			n++
+		}
 	}
-	return len(conns)
+	return n
+}
+
+func (e *copying) rows(f *Frontend, add func(session.Row)) {
+	for _, c := range e.of(f) {
+		if r, ok := c.row(); ok {
+			add(r)
+		}
+	}
 }
 
 func (e *copying) feed(ln net.Listener, l *Listener) (acceptor, error) {

@@ -63,11 +63,15 @@ func lookup(ctx context.Context, names *resolve.Cache, address string) ([]string
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", address, err)
 	}
+	return joined(addrs, port), nil
+}
+
+func joined(addrs []netip.Addr, port string) []string {
 	list := make([]string, len(addrs))
 	for i, a := range addrs {
 		list[i] = net.JoinHostPort(a.String(), port)
 	}
-	return list, nil
+	return list
 }
 
 // hostOf returns the name in a backend's address, if it is a name.

@@ -218,7 +218,7 @@ func TestSlowReaderIsNeverEnded(t *testing.T) {
 			t.Run(map[bool]string{false: "idle", true: "half-closed"}[half], func(t *testing.T) {
 				t.Parallel()
 				set := defaults()
-				set.IdleTimeout, set.HalfCloseTimeout = 500*time.Millisecond, 500*time.Millisecond
+				set.IdleTimeout, set.HalfCloseTimeout = time.Second, time.Second
 				r := start(t, setup{set: set})
 				e := r.ends()
 				const size = 4 << 20

@@ -20,10 +20,17 @@ type Engine struct {
 type driver interface {
 	// feed returns what accepts for l from ln, which belongs to it from now on.
 	feed(ln net.Listener, l *Listener) (acceptor, error)
-	// endAll orders every session of f to end, and returns how many there were.
-	endAll(f *Frontend, cause session.Cause) int
-	// descriptors returns how many a session may hold.
-	descriptors() int
+	// order orders the session of f with that number to end, or all if it is 0. It
+	// returns how many got the order.
+	order(f *Frontend, number uint64, cause session.Cause) int
+	// rows calls add for each session of f, one at a time.
+	rows(f *Frontend, add func(session.Row))
+	// dropped returns how many records were not handed over.
+	dropped() int64
+	// size returns the number of event loops.
+	size() int
+	// descriptors returns how many a session may hold, and the engine beside them.
+	descriptors() (session, engine int)
 	// close ends what the engine runs. It has no sessions and no listeners then.
 	close()
 }
@@ -56,6 +63,13 @@ func NewEngine(name string, loops int) (*Engine, error) {
 
 // Name returns "copy" or "epoll".
 func (e *Engine) Name() string { return e.name }
+
+// Loops returns the number of event loops, 0 if the engine has none.
+func (e *Engine) Loops() int { return e.driver.size() }
+
+// Dropped returns how many records of sessions were dropped since the start,
+// because who takes them was too slow.
+func (e *Engine) Dropped() int64 { return e.driver.dropped() }
 
 // Close ends the engine. Its listeners must be closed and its frontends shut
 // down: every record has been handed over when it returns.
@@ -91,7 +105,8 @@ func (e *Engine) NewFrontend(c Config) *Frontend { return newFrontend(e.driver, 
 // NewLimit returns a limit of max sessions; 0 derives it from the descriptor
 // limit of the process and what a session of this engine holds.
 func (e *Engine) NewLimit(max int) *Limit {
-	l := &Limit{perSession: e.driver.descriptors()}
+	l := &Limit{}
+	l.perSession, l.shared = e.driver.descriptors()
 	l.Set(max)
 	return l
 }

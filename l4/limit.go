@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// descriptorsKept are for listeners, probes, the admin side and files; with few
-	// descriptors it is a quarter of them.
+	// descriptorsKept are for listeners, probes, the admin side and files. With few
+	// descriptors, a quarter of them is kept for these and the engine.
 	descriptorsKept = 128
 	// sessionsWithoutLimit holds where the system has no descriptor limit.
 	sessionsWithoutLimit = 100_000
@@ -17,6 +17,7 @@ const (
 // concurrent use.
 type Limit struct {
 	perSession int // descriptors that one may hold
+	shared     int // descriptors of the engine itself
 	max        atomic.Int64
 	asked      atomic.Int64 // as given to Set
 	active     atomic.Int64
@@ -37,11 +38,11 @@ func (l *Limit) Room() int {
 	if !ok {
 		return sessionsWithoutLimit
 	}
-	return max(1, (n-kept(n))/l.perSession)
+	return max(1, (n-l.kept(n))/l.perSession)
 }
 
 // kept returns how many of n descriptors are no session's.
-func kept(n int) int { return min(descriptorsKept, n/4) }
+func (l *Limit) kept(n int) int { return min(descriptorsKept+l.shared, n/4) }
 
 // Max returns the limit in force.
 func (l *Limit) Max() int64 { return l.max.Load() }
@@ -55,7 +56,7 @@ func (l *Limit) Explain() string {
 	files, known := descriptorLimit()
 	switch room := l.Room(); {
 	case l.asked.Load() == 0 && known:
-		return fmt.Sprintf("derived from %d descriptors: %d kept back, %d a session", files, kept(files), l.perSession)
+		return fmt.Sprintf("derived from %d descriptors: %d kept back, %d a session", files, l.kept(files), l.perSession)
 	case l.asked.Load() == 0:
 		return "the system tells no descriptor limit"
 	case l.Max() > int64(room):

@@ -5,7 +5,7 @@ import "testing"
 // Sessions share what they can, and nothing of an earlier configuration or of
 // another listener.
 func TestOriginIsShared(t *testing.T) {
-	f := NewFrontend(Config{Name: "f"})
+	f := newFrontend(newCopying(), Config{Name: "f"})
 	first := f.origin(f.config.Load(), "a")
 	if again := f.origin(f.config.Load(), "a"); again != first {
 		t.Error("two sessions of one configuration and listener share no origin")

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // engines are those that every test of behaviour runs over.
-var engines = []string{"copy"}
+var engines = map[bool][]string{false: {"copy"}, true: {"copy", "epoll"}}[runtime.GOOS == "linux"]
 
 // startEngine starts an engine that ends with the test.
 func startEngine(t testing.TB, name string) *l4.Engine {

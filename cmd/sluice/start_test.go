@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,11 @@ func TestStartSaysWhatRuns(t *testing.T) {
 	if _, body := d.ask("GET", "/status", ""); !strings.Contains(body, `"log_dropped":0`) {
 		t.Errorf("status does not tell of dropped lines: %s", body)
 	}
-	if v := d.view(); v.Generation != 1 || v.Engine != "copy" {
+	engine := "copy"
+	if runtime.GOOS == "linux" {
+		engine = "epoll"
+	}
+	if v := d.view(); v.Generation != 1 || v.Engine != engine {
 		t.Errorf("got generation %d, engine %q", v.Generation, v.Engine)
 	}
 }

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// pipeBudget is how many pipes a process has at most. An ordinary user gets
+	// MaxPipes is how many pipes a process has at most, of two descriptors each. An ordinary user gets
 	// 64 of 1 MiB (fs.pipe-user-pages-soft) and then such of 8 KiB; other
 	// programs of that user need some too.
-	pipeBudget = 48
+	MaxPipes = 48
 
 	// pipeWanted is what an ordinary user may set (fs.pipe-max-size), and
 	// pipeNeeded what a pipe has by default. With 8 KiB, splicing took 404 ms a
@@ -36,7 +36,7 @@ func NewPipeBudget() *PipeBudget { return new(PipeBudget) }
 
 // take reserves a pipe, if one is left.
 func (b *PipeBudget) take() bool {
-	if b.taken.Add(1) <= pipeBudget {
+	if b.taken.Add(1) <= MaxPipes {
 		return true
 	}
 	b.give()
@@ -46,7 +46,7 @@ func (b *PipeBudget) take() bool {
 func (b *PipeBudget) give() { b.taken.Add(-1) }
 
 // scarce reports whether more than half of the budget is taken.
-func (b *PipeBudget) scarce() bool { return b.taken.Load() > pipeBudget/2 }
+func (b *PipeBudget) scarce() bool { return b.taken.Load() > MaxPipes/2 }
 
 // Pipe is two descriptors to splice through, neither of which blocks. Who took
 // it counts in Held what is in it, bytes, and sets nothing else.

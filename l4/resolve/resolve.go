@@ -86,6 +86,21 @@ func (c *Cache) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return c.wait(ctx, host, e)
 }
 
+// Known is Lookup for who must not wait: known is false while the first look-up
+// of host is not over.
+func (c *Cache) Known(host string) (addrs []netip.Addr, err error, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.askLocked(host)
+	switch {
+	case e == nil:
+		return nil, &net.DNSError{Err: "the cache of names is closed", Name: host}, true
+	case len(e.addrs) > 0:
+		return e.addrs, nil, true
+	}
+	return nil, e.err, e.err != nil
+}
+
 // wait returns what the first look-up of host found, or that ctx ended.
 func (c *Cache) wait(ctx context.Context, host string, e *entry) ([]netip.Addr, error) {
 	select {

@@ -108,6 +108,9 @@ func (s *Session) setCause(c Cause) {
 	}
 }
 
+// Number returns the second part of the id.
+func (s *Session) Number() uint64 { return s.number }
+
 // ID returns the id of the session, unique across restarts.
 func (s *Session) ID() string {
 	var buf [64]byte

@@ -37,7 +37,7 @@ func (b *Balancer) about() admin.About {
 		Started:    b.started,
 		Engine:     b.engine.Name(),
 		Version:    b.options.Version,
-		LogDropped: b.options.Logs.Dropped(),
+		LogDropped: b.options.Logs.Dropped() + b.engine.Dropped(),
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -101,6 +102,9 @@ func Start(o Options) (*Balancer, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A loop that waits or works keeps a thread; everything else has to run beside
+	// them.
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), engine.Loops()+1))
 	b := &Balancer{
 		options:   o,
 		log:       o.Logs.Zap(),

@@ -1,0 +1,244 @@
+package l4
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"sluice/l4/epoll"
+	"sluice/l4/session"
+)
+
+// loopBuffer is the buffer that all reads of a loop share: as large as what a
+// splice begins to pay for (measured: from some 64 KiB in flight).
+const loopBuffer = 64 << 10
+
+// loopConfig is what a loop works with; tests make it small and faulty.
+type loopConfig struct {
+	calls  epoll.Calls
+	pipes  *epoll.PipeBudget
+	buffer int // bytes
+	splice bool
+}
+
+// loop is one event loop: a thread that accepts, dials, relays and times its own
+// sessions. Everything but the mailbox and load is the thread's alone.
+type loop struct {
+	engine  *looping
+	kernel  *epoll.Kernel
+	poller  *epoll.Poller
+	timers  epoll.Timers
+	pipes   *epoll.Pipes
+	records *records
+	splice  bool
+	buffer  []byte
+	spills  spills
+	slots   slots
+	doors   []*door                  // by index; nil where one is gone
+	opened  uint32                   // doors so far
+	waiting map[string][]epoll.Token // sessions by the name that is looked up for them
+
+	epoch    time.Time // zero of the timers
+	now      time.Time // read once a turn
+	events   batch[epoll.Event]
+	orders   batch[func()]
+	turns    batch[epoll.Token] // sessions whose turn it is to move more
+	ready    []epoll.Token      // those of the next round
+	current  *duplex            // the session at hand
+	stopping bool
+
+	load atomic.Int64  // sessions
+	done chan struct{} // closed when the loop has ended
+
+	mail    sync.Mutex // guards mailbox
+	mailbox []func()
+}
+
+func newLoop(e *looping, c loopConfig) (*loop, error) {
+	k := epoll.NewKernel(c.calls)
+	p, err := epoll.NewPoller(k)
+	if err != nil {
+		return nil, err
+	}
+	return &loop{
+		engine:  e,
+		kernel:  k,
+		poller:  p,
+		pipes:   epoll.NewPipes(k, c.pipes),
+		records: newRecords(),
+		splice:  c.splice,
+		buffer:  make([]byte, c.buffer),
+		waiting: make(map[string][]epoll.Token),
+		epoch:   time.Now(),
+		now:     time.Now(),
+		done:    make(chan struct{}),
+	}, nil
+}
+
+// run is the life of the loop. A panic outside of a session is not survived: a
+// process with a loop less would be a silent outage of some of its sessions.
+func (l *loop) run() {
+	runtime.LockOSThread()
+	defer close(l.done)
+	steps := []func() bool{l.nextEvent, l.nextOrder, l.nextTimer, l.nextReady}
+	for !l.stopping {
+		l.events = batch[epoll.Event]{items: l.poller.Wait(l.patience())}
+		l.now = time.Now()
+		l.collect()
+		l.ready = l.turns.use(l.ready)
+		for _, step := range steps {
+			for !l.untilPanic(step) {
+			}
+		}
+	}
+	l.records.close()
+	l.pipes.Close()
+	l.poller.Close()
+}
+
+// stop ends the loop, which has no sessions and no gates any more.
+func (l *loop) stop() { l.stopping = true }
+
+// patience is how long the loop may wait for events.
+func (l *loop) patience() time.Duration {
+	if len(l.ready) > 0 {
+		return 0
+	}
+	when, ok := l.timers.Next()
+	if !ok {
+		return -1
+	}
+	return max(0, time.Duration(when)-time.Since(l.epoch))
+}
+
+// clock returns t as the timers count.
+func (l *loop) clock(t time.Time) int64 { return int64(t.Sub(l.epoch)) }
+
+// untilPanic calls step until it has nothing left; then it returns true. A panic
+// costs the session at hand.
+func (l *loop) untilPanic(step func() bool) bool {
+	defer l.survive()
+	for step() {
+	}
+	l.current = nil
+	return true
+}
+
+// survive keeps a defect in one session from ending all the others: it is
+// reported with its stack, and this session ends.
+func (l *loop) survive() {
+	d := l.current
+	if d == nil || d.phase == free {
+		return // nobody to blame: the process ends
+	}
+	if p := recover(); p != nil {
+		l.current = nil
+		f := d.entry.frontend
+		f.fault(fmt.Errorf("a session of %s panicked: %v\n%s", f.name, p, debug.Stack()))
+		l.close(d, session.Cut)
+	}
+}
+
+func (l *loop) nextEvent() bool {
+	e, ok := l.events.take()
+	switch {
+	case !ok:
+		return false
+	case e.Token.Slot < 0:
+		l.accept(e.Token)
+		return true
+	}
+	if d, side := l.slots.find(e.Token); d != nil {
+		l.current = d
+		l.event(d, side, e.Bits)
+	}
+	return true
+}
+
+// post leaves an order in the mailbox; any goroutine may.
+func (l *loop) post(order func()) {
+	l.mail.Lock()
+	l.mailbox = append(l.mailbox, order)
+	first := len(l.mailbox) == 1
+	l.mail.Unlock()
+	if first {
+		l.poller.Wake()
+	}
+}
+
+// collect empties the mailbox.
+func (l *loop) collect() {
+	l.mail.Lock()
+	defer l.mail.Unlock()
+	l.mailbox = l.orders.use(l.mailbox)
+}
+
+func (l *loop) nextOrder() bool {
+	order, ok := l.orders.take()
+	if ok {
+		order()
+	}
+	return ok
+}
+
+func (l *loop) nextTimer() bool {
+	t := l.timers.Pop(l.clock(l.now))
+	switch {
+	case t == nil:
+		return false
+	case t.Key < 0:
+		l.listen(l.doorAt(t.Key))
+	default:
+		l.current = l.slots.at(t.Key)
+		l.expired(l.current)
+	}
+	return true
+}
+
+// nextReady gives a turn to a session that had more to move.
+func (l *loop) nextReady() bool {
+	t, ok := l.turns.take()
+	if !ok {
+		return false
+	}
+	if d, _ := l.slots.find(t); d != nil {
+		l.current = d
+		d.turn = false
+		l.pump(d)
+	}
+	return true
+}
+
+// order gives an order to the session of f with that number, or to all if it is
+// 0, and returns how many got it.
+func (l *loop) order(f *Frontend, number uint64, cause session.Cause) (n int) {
+	for d := range l.slots.all() {
+		if d.entry.frontend == f && (number == 0 || number == d.brain.Number()) {
+			l.current = d
+			l.obey(d, d.brain.Asked(l.now, cause), session.Client)
+			n++
+		}
+	}
+	return n
+}
+
+// rows calls add for each session of f.
+func (l *loop) rows(f *Frontend, add func(session.Row)) {
+	for d := range l.slots.all() {
+		if d.entry.frontend == f {
+			add(d.brain.Row(l.now))
+		}
+	}
+}
+
+// errOf returns errno as an error; nil for 0.
+func errOf(errno syscall.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return errno
+}

@@ -1,0 +1,124 @@
+package l4
+
+import (
+	"net"
+	"runtime"
+	"sync"
+
+	"sluice/l4/epoll"
+	"sluice/l4/session"
+)
+
+// fastest is the engine that "auto" stands for.
+const fastest = "epoll"
+
+// looping is the engine "epoll": event loops that share every listening socket.
+type looping struct {
+	loops     []*loop
+	firstPort string // see ephemeral
+}
+
+func newLooping(loops int) (driver, error) {
+	if loops == 0 {
+		loops = runtime.GOMAXPROCS(0)
+	}
+	return startLooping(loops, loopConfig{calls: epoll.System(), buffer: loopBuffer, splice: true})
+}
+
+// startLooping starts loops that work as c says.
+func startLooping(loops int, c loopConfig) (*looping, error) {
+	e := &looping{firstPort: firstEphemeral()}
+	c.pipes = epoll.NewPipeBudget()
+	for range loops {
+		l, err := newLoop(e, c)
+		if err != nil {
+			e.close()
+			return nil, err
+		}
+		e.loops = append(e.loops, l)
+	}
+	for _, l := range e.loops {
+		go l.run()
+	}
+	return e, nil
+}
+
+func (e *looping) size() int { return len(e.loops) }
+
+// descriptors: two sockets; all pipes that there may be, and what a loop waits
+// with.
+func (e *looping) descriptors() (session, engine int) {
+	return 2, 2*epoll.MaxPipes + 2*len(e.loops)
+}
+
+// lightest returns the loop that has so many sessions fewer than l that it pays
+// to hand one over; else l.
+func (e *looping) lightest(l *loop) *loop {
+	least := l
+	for _, other := range e.loops {
+		if other.load.Load() < least.load.Load() {
+			least = other
+		}
+	}
+	if n := least.load.Load(); l.load.Load() > n+handOverSlack+n/handOverShare {
+		return least
+	}
+	return l
+}
+
+func (e *looping) rows(f *Frontend, add func(session.Row)) {
+	var one sync.Mutex
+	e.onAll(func(_ int, l *loop) {
+		one.Lock()
+		defer one.Unlock()
+		l.rows(f, add)
+	})
+}
+
+// order is one message to each loop, and an answer from it.
+func (e *looping) order(f *Frontend, number uint64, cause session.Cause) int {
+	n := make([]int, len(e.loops))
+	e.onAll(func(i int, l *loop) { n[i] = l.order(f, number, cause) })
+	sum := 0
+	for _, m := range n {
+		sum += m
+	}
+	return sum
+}
+
+// onAll runs do on every loop, and returns when all have done so.
+func (e *looping) onAll(do func(i int, l *loop)) {
+	var all sync.WaitGroup
+	for i, l := range e.loops {
+		all.Add(1)
+		l.post(func() {
+			defer all.Done()
+			do(i, l)
+		})
+	}
+	all.Wait()
+}
+
+// dropped returns how many records found no room.
+func (e *looping) dropped() (n int64) {
+	for _, l := range e.loops {
+		n += l.records.dropped.Load()
+	}
+	return n
+}
+
+// close ends the loops that run.
+func (e *looping) close() {
+	for _, l := range e.loops {
+		l.post(l.stop)
+		<-l.done
+	}
+}
+
+func (e *looping) feed(ln net.Listener, l *Listener) (acceptor, error) {
+	fd, path, err := detach(ln)
+	if err != nil {
+		return nil, err
+	}
+	return &gate{engine: e, listener: l, fd: fd, path: path, over: make(chan struct{})}, nil
+}
