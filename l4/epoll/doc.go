@@ -12,7 +12,8 @@
 //     Only EINTR is dealt with here.
 //   - What belongs to a loop (Kernel, Poller, Pipes, Timers) is used by that
 //     loop alone; Poller.Wake and PipeBudget are for all.
-//   - Nothing is allocated in a call that moves bytes, accepts, connects or waits.
+//   - A call that moves bytes, accepts, connects or waits allocates nothing, but
+//     for the zone of a link-local address.
 //
 // Timers work everywhere, all else on Linux only: 4.5 and later, for
 // EPOLLEXCLUSIVE.

@@ -97,7 +97,9 @@ func (k *Kernel) Send(fd int, p []byte) (n int, errno syscall.Errno) {
 
 // Splice moves at most max bytes from a socket into a pipe, or out of one. 0
 // without an error is the end of the stream. EAGAIN: the source has nothing or
-// the sink has no room. EINVAL: this cannot be spliced.
+// the sink has no room. EINVAL: this cannot be spliced. EPIPE comes with a
+// SIGPIPE, unlike that of Send; the Go runtime drops it unless the program asks
+// for the signal (os/signal).
 func (k *Kernel) Splice(from, to, max int) (n int, errno syscall.Errno) {
 	errno = syscall.EINTR
 	for errno == syscall.EINTR {

@@ -59,7 +59,7 @@ type Poller struct {
 // NewPoller opens an epoll instance and the eventfd that wakes it; Close closes
 // them.
 func NewPoller(k *Kernel) (*Poller, error) {
-	epfd, errno := k.calls.EpollCreate()
+	epfd, errno := opened(k.calls.EpollCreate)
 	if errno != 0 {
 		return nil, fmt.Errorf("epoll_create1: %w", errno)
 	}
@@ -70,7 +70,7 @@ func NewPoller(k *Kernel) (*Poller, error) {
 		events: make([]Event, 0, batch),
 		wake:   -1,
 	}
-	wake, errno := k.calls.Eventfd()
+	wake, errno := opened(k.calls.Eventfd)
 	if errno != 0 {
 		p.Close()
 		return nil, fmt.Errorf("eventfd2: %w", errno)
@@ -83,6 +83,15 @@ func NewPoller(k *Kernel) (*Poller, error) {
 		return nil, fmt.Errorf("epoll_ctl: %w", errno)
 	}
 	return p, nil
+}
+
+// opened returns the descriptor that open opens.
+func opened(open func() (int, syscall.Errno)) (fd int, errno syscall.Errno) {
+	errno = syscall.EINTR
+	for errno == syscall.EINTR {
+		fd, errno = open()
+	}
+	return fd, errno
 }
 
 // Add has Wait return the events of a stream socket, each edge once: EPOLLIN,
