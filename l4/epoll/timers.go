@@ -17,7 +17,7 @@ func (t *Timer) When() (when int64, set bool) { return t.when, t.slot != 0 }
 // Not safe for concurrent use.
 //
 // Each entry has four children: the heap is half as deep as with two, and the
-// four lie in one cache line, because an entry holds the time itself.
+// four are compared side by side, because an entry holds the time itself.
 type Timers struct {
 	heap []deadline
 }
