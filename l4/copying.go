@@ -120,8 +120,8 @@ func (a *acceptLoop) serve() {
 func (a *acceptLoop) admit(f *Frontend, client stream) {
 	cfg := f.config.Load()
 	if reason := f.enter(cfg); reason != "" {
-		reset(client)
 		f.reject(cfg, reason, clientAddr(client))
+		reset(client)
 		return
 	}
 	c := newConn(a.engine, f, cfg, client, a.listener.addr)

@@ -199,8 +199,8 @@ func (l *loop) pause(d *door, call string, errno syscall.Errno) {
 func (l *loop) admit(d *door, fd int, from netip.AddrPort) {
 	e := d.current()
 	if reason := e.frontend.enter(e.config); reason != "" {
-		l.kernel.Reset(fd)
 		e.frontend.reject(e.config, reason, from)
+		l.kernel.Reset(fd)
 		return
 	}
 	if other := l.engine.lightest(l); other != l {
