@@ -24,14 +24,14 @@ func randomScript(seed uint64) script {
 	rng := rand.New(rand.NewPCG(seed, 'd'))
 	sizes := []int64{1, 100, 5_000, lightest / 4}
 	if rng.IntN(2) == 0 {
-		sizes = append(sizes, 150_000, 3<<20)
+		sizes = append(sizes, 150_000, 1<<20)
 	}
 	var s script
 	for range 2 + rng.IntN(14) {
 		next := step{side: session.Side(rng.IntN(2)), op: weighted[rng.IntN(len(weighted))]}
 		switch {
 		case next.op == opPush:
-			next.n = 8 << 20
+			next.n = 4 << 20
 		case sized[next.op]:
 			next.n = 1 + rng.Int64N(sizes[rng.IntN(len(sizes))])
 		}

@@ -169,6 +169,7 @@ func (p *player) do(s step, above int) {
 	case opEnd:
 		p.end()
 	case opHold:
+		p.conn.SetReadBuffer(4 * lightest) // so that it takes less to fill the queues
 		p.stage.update(func() { p.limit = p.seen })
 	case opSlow:
 		p.stage.update(func() { p.slow = true })

@@ -157,7 +157,7 @@ func (g *gate) pass() {
 // wave after wave, beside some that go on. Each has a pattern of its own, so
 // that a byte of another shows.
 func TestDifferentialReuse(t *testing.T) {
-	const waves, short, long = 12, 24, 6
+	const waves, short, long = 8, 24, 6
 	onEngines(t, func(t *testing.T, start starter) {
 		c := newContest(t, start, defaults())
 		c.direct.gate = func() {} // the kernel's descriptors are not what is tested
