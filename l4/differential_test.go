@@ -73,6 +73,8 @@ var fixedScripts = map[string]struct {
 	"urgent":                                 {script: "client write 1000; backend read; client urgent; client write 500; client end; backend ended", times: 20},
 	"urgent at the end":                      {script: "backend write 1000; client read; backend urgent; backend end; client ended", times: 20},
 	"urgent under back-pressure":             {script: "backend hold; client write 1000; client urgent; client write 2000000; client end; backend sync; backend ended", times: 3},
+	"urgent, data, then reset":               {script: "client urgent; client write 14; client reset", times: 50},
+	"urgent, data, then reset, backwards":    {script: "backend write 7000; backend urgent; backend write 14; backend reset", times: 50},
 	"one pauses":                             {script: "client hold; backend write 5000000; client sync; client take 100000; client sync; client read; client last 10", times: 3},
 	"both pause in turn":                     {script: "client hold; backend write 4000000; client sync; client read; backend hold; client write 3000000; backend sync; backend read", times: 3},
 	"slow is not idle": {

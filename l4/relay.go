@@ -93,10 +93,12 @@ func (c *conn) move(from session.Side) (at session.Side, err error) {
 //
 // A splice does not pass a byte sent as urgent, and takes it for the end of the
 // stream if the end is behind it. So what splices say of having nothing or being
-// over is asked again by a read, which drops the byte.
+// over is asked again by a read, which drops the byte. A reset behind the byte is
+// told to the splice before what is between them: that is read first.
 func (c *conn) burst(from session.Side, dst stream, src *io.LimitedReader) (at session.Side, idle bool, err error) {
 	defer c.watchStall(from).stop()
 	_, tcp := dst.(*net.TCPConn)
+	var failed error // of a splice from src; bytes may be left
 	for splice := tcp && splices; ; {
 		if !c.arm(from, window(&c.config.Settings)) {
 			return from, false, errStopped
@@ -105,14 +107,20 @@ func (c *conn) burst(from session.Side, dst stream, src *io.LimitedReader) (at s
 		c.moved(from, n)
 		late := errors.Is(err, os.ErrDeadlineExceeded)
 		switch {
+		case err != nil && !late && failed != nil:
+			return from, false, failed
 		case err != nil && !late:
-			return c.failedAt(from, err), false, err
+			at := c.failedAt(from, err)
+			if !splice || at != from {
+				return at, false, err
+			}
+			failed, splice = err, false
 		case late && n > 0, src.N == 0:
-			splice = tcp && splices
+			splice = tcp && splices && failed == nil
 		case splice:
 			splice = false
 		default:
-			return from, late, nil
+			return from, late, failed
 		}
 	}
 }
