@@ -24,11 +24,11 @@ const (
 // flow is one direction of a relay: what one side sends, on its way to the
 // other. It holds memory or a pipe only while bytes are in it.
 type flow struct {
-	held  *spill      // read by a receive, not sent yet
-	pipe  *epoll.Pipe // read by a splice, not sent yet
-	err   syscall.Errno
-	read  bool // its end, or the error err, was read
-	over  bool // nothing moves any more: the brain was told, or wants it so
+	held  *spill        // read by a receive, not sent yet
+	pipe  *epoll.Pipe   // read by a splice, not sent yet
+	err   syscall.Errno // how reading failed
+	read  bool          // its end was read, or all before err
+	over  bool          // nothing moves any more: the brain was told, or wants it so
 	by    mode
 	count uint8 // see spliceAfter and spliceUntil
 }
@@ -150,7 +150,10 @@ func (f *flow) received(src *sock, n int, errno syscall.Errno, room int) bool {
 		src.readable, src.sticky = false, false
 		return false
 	case errno != 0 || n == 0:
-		f.read, f.err = true, errno
+		f.read = true
+		if f.err == 0 {
+			f.err = errno
+		}
 		return false
 	}
 	if n < room && !src.sticky {
@@ -228,7 +231,8 @@ func (l *loop) fill(f *flow, src *sock) {
 		// A splice takes an urgent mark for the end. A receive knows better.
 		f.by, f.count = byCopy, 0
 	case errno != 0:
-		f.read, f.err = true, errno
+		// Behind an urgent mark there may be bytes before the failure.
+		f.by, f.err = copyOnly, errno
 	default:
 		f.pipe.Held = n
 		f.calm(n < loopBuffer)
