@@ -260,7 +260,10 @@ func (l *loop) close(d *duplex, v session.Verb) {
 	l.slots.put(d)
 	l.load.Add(-1)
 	f.leave(e.config, r.Redials())
-	l.records.put(finished{f, e.config, r})
+	if len(l.left) == 0 {
+		l.leftAt = l.now
+	}
+	l.left = append(l.left, finished{f, e.config, r})
 }
 
 // source returns our own address towards the backend, as net.Conn would give it.

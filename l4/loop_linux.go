@@ -17,6 +17,18 @@ import (
 // splice begins to pay for (measured: from some 64 KiB in flight).
 const loopBuffer = 64 << 10
 
+// yieldEvery is how often a loop lets go of its processor of Go by itself. The
+// runtime would take it by a signal after 10 ms, and look around every 20 us for
+// a while after that. A thread locked to the loop made each time cost more.
+const yieldEvery = 5 * time.Millisecond
+
+// recordDelay bounds how long a record waits for others: to wake who takes them
+// costs more than to count a session out.
+const (
+	recordDelay   = 5 * time.Millisecond
+	recordsAtOnce = 256
+)
+
 // loopConfig is what a loop works with; tests make it small and faulty.
 type loopConfig struct {
 	calls  epoll.Calls
@@ -49,6 +61,9 @@ type loop struct {
 	turns    batch[epoll.Token] // sessions whose turn it is to move more
 	ready    []epoll.Token      // those of the next round
 	current  *duplex            // the session at hand
+	yielded  time.Time
+	left     []finished // sessions that were closed and not put to records yet
+	leftAt   time.Time  // when the first of them was
 	stopping bool
 
 	load atomic.Int64  // sessions
@@ -82,7 +97,6 @@ func newLoop(e *looping, c loopConfig) (*loop, error) {
 // run is the life of the loop. A panic outside of a session is not survived: a
 // process with a loop less would be a silent outage of some of its sessions.
 func (l *loop) run() {
-	runtime.LockOSThread()
 	defer close(l.done)
 	steps := []func() bool{l.nextEvent, l.nextOrder, l.nextTimer, l.nextReady}
 	for !l.stopping {
@@ -94,7 +108,13 @@ func (l *loop) run() {
 			for !l.untilPanic(step) {
 			}
 		}
+		l.flushRecords()
+		if l.now.Sub(l.yielded) > yieldEvery {
+			l.yielded = l.now
+			runtime.Gosched()
+		}
 	}
+	l.records.put(l.left)
 	l.records.close()
 	l.pipes.Close()
 	l.poller.Close()
@@ -109,10 +129,25 @@ func (l *loop) patience() time.Duration {
 		return 0
 	}
 	when, ok := l.timers.Next()
+	if len(l.left) > 0 {
+		flush := l.clock(l.leftAt.Add(recordDelay))
+		if !ok || flush < when {
+			when, ok = flush, true
+		}
+	}
 	if !ok {
 		return -1
 	}
 	return max(0, time.Duration(when)-time.Since(l.epoch))
+}
+
+// flushRecords hands the records of some milliseconds over at once.
+func (l *loop) flushRecords() {
+	if len(l.left) > 0 && (len(l.left) >= recordsAtOnce || l.now.Sub(l.leftAt) >= recordDelay) {
+		l.records.put(l.left)
+		clear(l.left)
+		l.left = l.left[:0]
+	}
 }
 
 // clock returns t as the timers count.

@@ -39,20 +39,16 @@ func newRecords() *records {
 	return r
 }
 
-// put queues a record. It never waits for who takes it.
-func (r *records) put(f finished) {
+// put queues records. It never waits for who takes them.
+func (r *records) put(fs []finished) {
 	r.mu.Lock()
-	if len(r.waiting) >= recordsMax {
-		r.mu.Unlock()
+	room := min(len(fs), max(0, recordsMax-len(r.waiting)))
+	r.waiting = append(r.waiting, fs[:room]...)
+	r.mu.Unlock()
+	r.some.Signal()
+	for _, f := range fs[room:] {
 		r.dropped.Add(1)
 		f.frontend.running.leave()
-		return
-	}
-	r.waiting = append(r.waiting, f)
-	first := len(r.waiting) == 1
-	r.mu.Unlock()
-	if first {
-		r.some.Signal()
 	}
 }
 
