@@ -24,13 +24,14 @@ const (
 // flow is one direction of a relay: what one side sends, on its way to the
 // other. It holds memory or a pipe only while bytes are in it.
 type flow struct {
-	held  *spill        // read by a receive, not sent yet
-	pipe  *epoll.Pipe   // read by a splice, not sent yet
-	err   syscall.Errno // how reading failed
-	read  bool          // its end was read, or all before err
-	over  bool          // nothing moves any more: the brain was told, or wants it so
+	held  *spill      // read by a receive, not sent yet
+	pipe  *epoll.Pipe // read by a splice, not sent yet
+	err   uint16      // the errno with which reading failed
+	read  bool        // its end was read, or all before err
+	over  bool        // nothing moves any more: the brain was told, or wants it so
 	by    mode
 	count uint8 // see spliceAfter and spliceUntil
+	piped bool  // some of it was spliced
 }
 
 // mode is how a flow moves its bytes.
@@ -152,7 +153,7 @@ func (f *flow) received(src *sock, n int, errno syscall.Errno, room int) bool {
 	case errno != 0 || n == 0:
 		f.read = true
 		if f.err == 0 {
-			f.err = errno
+			f.err = uint16(errno)
 		}
 		return false
 	}
@@ -232,9 +233,9 @@ func (l *loop) fill(f *flow, src *sock) {
 		f.by, f.count = byCopy, 0
 	case errno != 0:
 		// Behind an urgent mark there may be bytes before the failure.
-		f.by, f.err = copyOnly, errno
+		f.by, f.err = copyOnly, uint16(errno)
 	default:
-		f.pipe.Held = n
+		f.pipe.Held, f.piped = n, true
 		f.calm(n < loopBuffer)
 	}
 }
@@ -270,22 +271,22 @@ func (l *loop) empty(d *duplex, from session.Side) int {
 // over tells the session that everything a side sent was delivered, and how it
 // ended.
 //
-// A socket tells of a reset once, and a send or a splice towards it can take
-// that: receiving then meets what looks like an end. Only what the kernel
-// received says whether there was one.
+// A socket tells of a reset once, and a splice towards it can take that and keep
+// it: receiving then meets what looks like an end. Only what the kernel received
+// says whether there was one.
 func (l *loop) over(d *duplex, from session.Side) {
 	f, src := &d.flows[from], &d.socks[from]
-	if f.err == 0 && src.hung {
+	if f.err == 0 && src.hung && d.flows[from.Other()].piped {
 		closed, received, ok := l.kernel.Info(int(src.fd))
 		if ok && closed && received <= uint64(d.brain.Bytes(from)) {
-			f.err = syscall.ECONNRESET
+			f.err = uint16(syscall.ECONNRESET)
 		}
 	}
 	f.over = true
 	if f.err == 0 {
 		d.noteEnd(from)
 	}
-	l.obey(d, d.brain.Ended(l.now, from, errOf(f.err)), from)
+	l.obey(d, d.brain.Ended(l.now, from, errOf(syscall.Errno(f.err))), from)
 }
 
 // broken tells the session that a side takes nothing any more. What was read for

@@ -104,6 +104,7 @@ type door struct {
 	gen     uint32
 	timer   epoll.Timer // for the end of a pause
 	backoff time.Duration
+	burst   int    // how many to accept at the next event
 	entry   *entry // the last one used
 }
 
@@ -126,7 +127,7 @@ func (l *loop) open(g *gate) {
 		l.doors = append(l.doors, nil)
 	}
 	l.opened++
-	d := &door{gate: g, gen: l.opened}
+	d := &door{gate: g, gen: l.opened, burst: 1}
 	d.timer.Key = doorKey(index)
 	l.doors[index] = d
 	l.listen(d)
@@ -170,13 +171,18 @@ func (l *loop) accept(t epoll.Token) {
 	if d == nil || d.gen != t.Gen {
 		return
 	}
-	for range acceptsPerTurn {
+	// To find out that the queue is empty costs a call too, so the next event tells
+	// of more. It takes more than one at once where that happened before.
+	burst := d.burst
+	d.burst = min(2*burst, acceptsPerTurn)
+	for n := range burst {
 		fd, from, errno := l.kernel.Accept(d.gate.fd)
 		switch errno {
 		case 0:
 			d.backoff = 0
 			l.admit(d, fd, from)
 		case syscall.EAGAIN:
+			d.burst = max(1, n)
 			return
 		case syscall.ECONNABORTED: // gone again
 		default:

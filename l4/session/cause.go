@@ -1,5 +1,7 @@
 package session
 
+import "slices"
+
 // Cause is why a session ended: one word of the log, the metrics and the API.
 type Cause string
 
@@ -19,6 +21,22 @@ const (
 	Killed           Cause = "killed"             // an operator ended it
 	Shutdown         Cause = "shutdown"           // the process ended it
 )
+
+// causes lists them, so that a session can hold one in a byte: as its place.
+var causes = [...]Cause{
+	"", ClientClosed, BackendClosed, ClientReset, BackendReset, Idle, HalfCloseTimeout,
+	ConnectFailed, ClientLeft, NoBackend, BackendLimit, LocalFault, Killed, Shutdown,
+}
+
+// place returns where c is among the causes; what is not among them is a defect
+// of ours.
+func (c Cause) place() uint8 {
+	i := slices.Index(causes[:], c)
+	if i < 0 {
+		return LocalFault.place()
+	}
+	return uint8(i)
+}
 
 // Refused reports whether the cause is that the client got no backend. Such a
 // client gets RST, so that it does not take the silence for an answer. An order

@@ -36,7 +36,7 @@ func TestCodeOfAnIdleSession(t *testing.T) {
 
 // Causes that orders bring are KD, whatever they are called.
 func TestCodeOfAnOrder(t *testing.T) {
-	for _, cause := range []session.Cause{session.Killed, session.Shutdown, "removed", "drained"} {
+	for _, cause := range []session.Cause{session.Killed, session.Shutdown} {
 		w := connected(t, defaults(), 0)
 		w.Asked(w.now, cause)
 		if r := w.finish(); r.Cause != cause || r.Code != "KD" {

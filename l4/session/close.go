@@ -29,8 +29,8 @@ func (s *Session) record(now time.Time) Record {
 		Listen: o.Listen, Client: s.clientAddr(), Pool: o.Pool.Name(),
 		Backend: s.backendID(), Address: s.lastAddress(), Attempts: tried,
 		ToBackend: s.moved[Client], ToClient: s.moved[Backend],
-		Dial: s.dial, Total: s.age(now), Last: s.age(now) - s.progress, Cause: s.cause,
-		Code: s.cause.Code(timedOut(tried), s.moved[Client] > 0 && s.lastFrom == Client),
+		Dial: s.dial, Total: s.age(now), Last: s.age(now) - s.progress, Cause: causes[s.cause],
+		Code: causes[s.cause].Code(timedOut(tried), s.moved[Client] > 0 && s.lastFrom == Client),
 	}
 }
 

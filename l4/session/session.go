@@ -46,6 +46,7 @@ type Session struct {
 	ended    sides // whose end of stream was read
 	broken   sides // that take nothing any more, and whose end is still to be read
 	ending   Verb  // Finish, Linger, Abort or Cut once the relay is over
+	cause    uint8 // its place among the causes
 
 	search *search    // nil once it is over
 	lease  pool.Lease // of the backend dialed or reached
@@ -62,8 +63,6 @@ type Session struct {
 	address  unique.Handle[string] // the last one dialed; many sessions have the same
 	dial     time.Duration         // how long the search took
 	attempts *[]Attempt            // nil if the first was the only one, and succeeded
-
-	cause Cause
 }
 
 // Start begins the session of client, which is the zero AddrPort for a unix
@@ -90,7 +89,7 @@ func (s *Session) age(now time.Time) time.Duration { return now.Sub(s.started) }
 // Asked is an order from outside to end the session. While it looks for a
 // backend the answer is Cut: cancel the dial and close.
 func (s *Session) Asked(now time.Time, c Cause) Verb {
-	if s.ending != None || s.cause != "" {
+	if s.ending != None || s.cause != 0 {
 		return None
 	}
 	if s.search != nil {
@@ -103,8 +102,8 @@ func (s *Session) Asked(now time.Time, c Cause) Verb {
 
 // setCause sets the cause unless there is one.
 func (s *Session) setCause(c Cause) {
-	if s.cause == "" {
-		s.cause = c
+	if s.cause == 0 {
+		s.cause = c.place()
 	}
 }
 
