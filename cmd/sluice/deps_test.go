@@ -64,6 +64,11 @@ var layers = map[string]layer{
 		http:   true,
 		reason: "the binary wires all the others",
 	},
+	"scripts": {
+		own:    []string{"scripts/..."},
+		others: []string{"golang.org/x/sys"},
+		reason: "the benchmark sees the balancer as its users do: a program and its configuration",
+	},
 }
 
 // only names packages that few may import, whatever their layer allows.
