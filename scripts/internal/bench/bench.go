@@ -144,6 +144,9 @@ func (b *bench) runAll(ctx context.Context, todo []*scenario) (*report.Report, e
 		fmt.Fprintf(b.progress, "%s: took %v\n", s.name, time.Since(begun).Round(time.Second))
 	}
 	r.Seconds = time.Since(r.Started).Seconds()
+	if ctx.Err() != nil {
+		faults = append(faults, fmt.Errorf("the run was ended: %w", ctx.Err()))
+	}
 	return r, errors.Join(faults...)
 }
 
@@ -191,9 +194,12 @@ func (b *bench) runOne(ctx context.Context, s *scenario, a string) ([]*report.Sc
 		}
 	}
 	var opponents []trial.Opponent
+	rounds := 0
 	for _, c := range able[1:] {
 		opponents = append(opponents, trial.Opponent{Name: c.name, Pairs: c.pairs})
+		rounds += 2 * c.pairs
 	}
+	fmt.Fprintf(b.progress, "%s: %d rounds of %v\n", s.name, rounds, b.options.window)
 	pairs, err := trial.Compare(ctx, all[0].name, opponents, st.roundOf(able))
 	if err != nil {
 		return nil, err

@@ -28,10 +28,10 @@ const (
 func (st *stage) idleSessions(descriptors float64) (low, high int) {
 	high = min(idleHigh, int(float64(st.files-spare)/max(descriptors, 1)))
 	if st.options.mode == "smoke" {
-		high = min(high, idleFew*3)
+		high = min(high, idleFew*2)
 	}
 	high -= high % 90
-	return high * idleLow / idleHigh, high
+	return max(high*idleLow/idleHigh, idleFew), high
 }
 
 // idleRound measures what a session holds that has moved one byte. What the

@@ -72,5 +72,6 @@ func version(ctx context.Context, command []string) string {
 		return fmt.Sprintf("unknown (%v)", err)
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
-	return strings.TrimSpace(line)
+	line, _, _ = strings.Cut(line, " - ") // HAProxy's address
+	return strings.TrimSpace(strings.TrimPrefix(line, "nginx version: "))
 }

@@ -137,6 +137,8 @@ func short() *scenario {
 	}
 }
 
+// bulk moves bytes without end. With 200 streams the buffers of the sockets hold
+// gigabytes, so a round takes as long again to get going.
 func bulk(streams int, toBackend, ordinary bool) *scenario {
 	s := &scenario{
 		name:     fmt.Sprintf("bulk-to-client-%d", streams),

@@ -169,7 +169,9 @@ func (st *stage) contestants(a string) []contestant {
 		}
 	}
 	add(st.against, most)
-	add(st.beside, few)
+	if st.options.mode != "smoke" {
+		add(st.beside, few)
+	}
 	return all
 }
 

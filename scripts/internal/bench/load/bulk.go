@@ -90,7 +90,9 @@ func (s *streams) Units() (int64, error) {
 	for i := range s.moved {
 		sum += s.moved[i].Load()
 	}
-	return sum, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sum, s.err
 }
 
 func (s *streams) Record(bool) {}

@@ -40,7 +40,7 @@ func (s *Idle) Grow(ctx context.Context, n int) error {
 			}
 		})
 	}
-	for i := len(s.conns); i < n && ctx.Err() == nil; i++ {
+	for i := s.Len(); i < n && ctx.Err() == nil; i++ {
 		tickets <- i
 	}
 	close(tickets)
@@ -65,6 +65,13 @@ func (s *Idle) open(ctx context.Context, i int) error {
 	}
 	_, err = io.ReadFull(c, make([]byte, 1))
 	return err
+}
+
+// Len returns how many sessions are open.
+func (s *Idle) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
 }
 
 // Close ends all sessions.

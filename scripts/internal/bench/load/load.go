@@ -26,7 +26,8 @@ import (
 
 // Load is work that goes on until it is stopped.
 type Load interface {
-	// Units returns how much was done so far: requests, connections or bytes.
+	// Units returns how much was done so far: requests, connections or bytes;
+	// or the error that has ended the load.
 	Units() (int64, error)
 	// Record says whether latencies are recorded from now on.
 	Record(on bool)
@@ -117,6 +118,11 @@ func (c *crew) Record(on bool) { c.record.Store(on) }
 func (c *crew) Units() (int64, error) {
 	var sum int64
 	for _, w := range c.workers {
+		select {
+		case <-w.failed:
+			return 0, w.err
+		default:
+		}
 		sum += w.done.Load()
 	}
 	return sum, nil

@@ -10,17 +10,14 @@ import (
 	"text/tabwriter"
 )
 
-// Table writes the report for people.
+// Table writes the report for people: the ratios with what they have to be, the
+// figures that they come from, and what is missing.
 func (r *Report) Table(w io.Writer) error {
 	r.head(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "scenario\tmeasure\tsubject\tfigure\tagainst\tits figure\tratio\t95 %\tpairs\tA/A 95 %\tbar\tresult")
-	for _, s := range r.Scenarios {
-		for _, measure := range Order {
-			s.rows(t, measure)
-		}
+	if err := r.ratios(w); err != nil {
+		return err
 	}
-	if err := t.Flush(); err != nil {
+	if err := r.figures(w); err != nil {
 		return err
 	}
 	for _, s := range r.Scenarios {
@@ -44,36 +41,122 @@ func (r *Report) head(w io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(m.Versions)) {
 		fmt.Fprintf(w, "%s: %s\n", name, m.Versions[name])
 	}
-	fmt.Fprintln(w, "A ratio is the figure of the subject divided by that of the other: the median of the pairs' ratios.")
-	fmt.Fprintln(w)
 }
 
-// rows writes what there is of one measure: a row for each opponent, and one
-// for a bar that is no ratio.
-func (s *Scenario) rows(w io.Writer, measure string) {
-	own, ok := s.Figures[s.Subject][measure]
-	if !ok {
-		return
+// columns are the contestants that a table has a column for.
+func (r *Report) columns(of func(*Scenario) []string) (names []string) {
+	seen := map[string]bool{}
+	for _, s := range r.Scenarios {
+		for _, name := range of(s) {
+			seen[name] = true
+		}
 	}
-	first := []string{s.title(), Measures[measure].Title, s.Subject, figure(own, measure)}
-	row := func(cells ...string) { fmt.Fprintln(w, strings.Join(append(slices.Clone(first), cells...), "\t")) }
-	noise := "-"
-	if c, ok := s.ratio(measure, Self); ok {
-		noise = span(c)
+	for _, name := range order {
+		if seen[name] {
+			names = append(names, name)
+		}
 	}
-	compared := false
-	for _, c := range s.Comparisons {
-		if c.Measure != measure || c.Against == Self {
+	return names
+}
+
+// order is the order of the columns.
+var order = []string{Self, "haproxy", "nginx", "plain", "epoll", "copy", "base", "direct", "off"}
+
+// ratios writes a row for each measure of each scenario.
+func (r *Report) ratios(w io.Writer) error {
+	columns := r.columns(func(s *Scenario) (names []string) {
+		for _, c := range s.Comparisons {
+			names = append(names, c.Against)
+		}
+		return names
+	})
+	fmt.Fprintln(w, "\nRatios: the subject's figure divided by that of the column, with the 95 % interval; self is the A/A run")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(append([]string{"scenario", "measure", "subject"}, append(columns, "pairs", "result")...), "\t"))
+	for _, s := range r.Scenarios {
+		for _, measure := range Order {
+			if cells := s.ratioCells(measure, columns); cells != nil {
+				fmt.Fprintln(t, strings.Join(cells, "\t"))
+			}
+		}
+	}
+	return t.Flush()
+}
+
+// ratioCells is a row of ratios, nil if the measure was neither compared nor
+// judged.
+func (s *Scenario) ratioCells(measure string, columns []string) []string {
+	cells := []string{s.title(), Measures[measure].Title, s.Subject}
+	most := 0
+	for _, name := range columns {
+		c, ok := s.ratio(measure, name)
+		if !ok {
+			cells = append(cells, "-")
 			continue
 		}
-		compared = true
-		bar, result := s.verdict(measure, c.Against)
-		other := s.Figures[c.Against][measure]
-		row(c.Against, figure(other, measure), fmt.Sprintf("%.3f", c.Ratio.Mid), span(c), fmt.Sprint(c.Pairs), noise, bar, result)
+		most = max(most, c.Pairs)
+		cells = append(cells, c.String())
 	}
-	if bar, result := s.verdict(measure, ""); bar != "-" || !compared {
-		row("-", "-", "-", "-", "-", "-", bar, result)
+	results := s.results(measure)
+	if most == 0 && results == "" {
+		return nil
 	}
+	return append(cells, fmt.Sprint(most), results)
+}
+
+// String writes a ratio with its interval, if that means anything.
+func (c Comparison) String() string {
+	if c.Pairs < fewest {
+		return fmt.Sprintf("%.2f (?)", c.Ratio.Mid)
+	}
+	return fmt.Sprintf("%.2f (%.2f-%.2f)", c.Ratio.Mid, c.Ratio.Low, c.Ratio.High)
+}
+
+// results tells how a measure stands against its bars.
+func (s *Scenario) results(measure string) string {
+	var all []string
+	for _, v := range s.Verdicts {
+		if v.Measure != measure {
+			continue
+		}
+		sign := "<="
+		if Measures[measure].Higher {
+			sign = ">="
+		}
+		limit := fmt.Sprintf("%s %v", sign, v.Limit)
+		if v.Against != "" {
+			limit = v.Against + " " + limit
+		}
+		all = append(all, limit+" "+v.Result)
+	}
+	return strings.Join(all, ", ")
+}
+
+// figures writes what was measured.
+func (r *Report) figures(w io.Writer) error {
+	columns := r.columns(func(s *Scenario) []string { return slices.Collect(maps.Keys(s.Figures)) })
+	columns = slices.DeleteFunc(columns, func(name string) bool { return name == Self })
+	fmt.Fprintln(w, "\nFigures: the medians of all rounds; compare them only within a row, and better by the ratios above")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(append([]string{"scenario", "measure", "subject", "its figure"}, columns...), "\t"))
+	for _, s := range r.Scenarios {
+		for _, measure := range Order {
+			own, ok := s.Figures[s.Subject][measure]
+			if !ok {
+				continue
+			}
+			cells := []string{s.title(), Measures[measure].Title, s.Subject, figure(own, measure)}
+			for _, name := range columns {
+				cell := "-"
+				if v, ok := s.Figures[name][measure]; ok && name != s.Subject {
+					cell = figure(v, measure)
+				}
+				cells = append(cells, cell)
+			}
+			fmt.Fprintln(t, strings.Join(cells, "\t"))
+		}
+	}
+	return t.Flush()
 }
 
 func (s *Scenario) title() string {
@@ -81,28 +164,6 @@ func (s *Scenario) title() string {
 		return s.Name
 	}
 	return s.Name + " (" + s.User + ")"
-}
-
-// verdict returns the bar of a measure against an opponent and its result.
-func (s *Scenario) verdict(measure, against string) (bar, result string) {
-	for _, v := range s.Verdicts {
-		if v.Measure == measure && v.Against == against {
-			sign := "<="
-			if Measures[measure].Higher {
-				sign = ">="
-			}
-			return fmt.Sprintf("%s %v", sign, v.Limit), v.Result
-		}
-	}
-	return "-", ""
-}
-
-// span writes an interval, if it means anything.
-func span(c Comparison) string {
-	if c.Pairs < fewest {
-		return "-"
-	}
-	return fmt.Sprintf("%.3f-%.3f", c.Ratio.Low, c.Ratio.High)
 }
 
 // figure writes a value with three digits that count.
