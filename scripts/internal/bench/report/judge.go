@@ -1,6 +1,10 @@
 package report
 
-import "sluice/scripts/internal/bench/stats"
+import (
+	"strings"
+
+	"sluice/scripts/internal/bench/stats"
+)
 
 // Bar is what a measure of the subject has to reach: a ratio to the best of
 // some opponents, or a value if there is none.
@@ -54,6 +58,7 @@ func (s *Scenario) Judge(b Bar) Verdict {
 		}
 	}
 	if v.Ratio == nil {
+		v.Against = strings.Join(b.Against, " or ")
 		return v
 	}
 	v.Result = result(*v.Ratio, b.Limit, higher)

@@ -20,6 +20,7 @@ func (r *Report) Table(w io.Writer) error {
 	if err := r.figures(w); err != nil {
 		return err
 	}
+	fmt.Fprintln(w)
 	for _, s := range r.Scenarios {
 		for _, note := range s.Notes {
 			fmt.Fprintf(w, "%s: %s\n", s.Name, note)
@@ -134,8 +135,10 @@ func (s *Scenario) results(measure string) string {
 
 // figures writes what was measured.
 func (r *Report) figures(w io.Writer) error {
-	columns := r.columns(func(s *Scenario) []string { return slices.Collect(maps.Keys(s.Figures)) })
-	columns = slices.DeleteFunc(columns, func(name string) bool { return name == Self })
+	columns := r.columns(func(s *Scenario) []string {
+		names := slices.Collect(maps.Keys(s.Figures))
+		return slices.DeleteFunc(names, func(name string) bool { return name == Self || name == s.Subject })
+	})
 	fmt.Fprintln(w, "\nFigures: the medians of all rounds; compare them only within a row, and better by the ratios above")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.Join(append([]string{"scenario", "measure", "subject", "its figure"}, columns...), "\t"))
