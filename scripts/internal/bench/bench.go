@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -35,7 +34,7 @@ type bench struct {
 	files   uint64 // the limit of descriptors
 	paths   subject.Paths
 
-	redisServer, redisBenchmark string // empty: not here
+	redisServer, redisBenchmark, wrk string // empty: not here
 
 	progress io.Writer
 }
@@ -69,6 +68,9 @@ func runBenchmark(ctx context.Context, args []string, stdout, stderr io.Writer) 
 
 // newBench looks at what is here.
 func newBench(o options, progress io.Writer) (*bench, error) {
+	if o.sluice == "" {
+		return nil, usageError{errors.New("no program of Sluice was given; scripts/bench builds one")}
+	}
 	b := &bench{options: o, group: proc.NewGroup(), cores: runtime.NumCPU(), progress: progress}
 	var err error
 	if b.paths.Bench, err = os.Executable(); err != nil {
@@ -87,6 +89,7 @@ func newBench(o options, progress io.Writer) (*bench, error) {
 	b.paths.HAProxy, b.paths.Nginx = installed("haproxy"), installed("nginx")
 	b.paths.NginxModule = nginxModule()
 	b.redisServer, b.redisBenchmark = installed("redis-server"), installed("redis-benchmark")
+	b.wrk = installed("wrk")
 	if b.dir, err = os.MkdirTemp("", "sluice-bench-"); err != nil {
 		return nil, fmt.Errorf("make a directory for configurations: %w", err)
 	}
@@ -145,7 +148,7 @@ func (b *bench) runAll(ctx context.Context, todo []*scenario) (*report.Report, e
 	}
 	r.Seconds = time.Since(r.Started).Seconds()
 	if ctx.Err() != nil {
-		faults = append(faults, fmt.Errorf("the run was ended: %w", ctx.Err()))
+		faults = append(faults, fmt.Errorf("the run was ended: %w", context.Cause(ctx)))
 	}
 	return r, errors.Join(faults...)
 }
@@ -222,73 +225,4 @@ func (st *stage) roundOf(able []contestant) trial.Round {
 		sample, err := st.round(ctx, st, r)
 		return sample, errors.Join(err, r.Stop())
 	}
-}
-
-// outcome makes the report of a scenario out of its rounds.
-func (st *stage) outcome(pairs []*trial.Paired) *report.Scenario {
-	out := &report.Scenario{
-		Name: st.name, About: st.about, User: st.user(), Subject: st.first.name, Window: st.options.window.Seconds(),
-		Figures: map[string]map[string]float64{}, Skipped: st.skipped, Notes: st.notes,
-	}
-	var own []trial.Sample
-	for _, p := range pairs {
-		own = append(own, p.A...)
-		out.Figures[p.Name] = medians(p.B)
-		if p.Err != nil {
-			out.Skipped[p.Name] = p.Err.Error()
-		}
-	}
-	out.Figures[st.first.name] = medians(own)
-	for _, measure := range report.Order {
-		for _, p := range pairs {
-			if ratio, ok := p.Ratio(measure); ok && p.Err == nil {
-				c := report.Comparison{Measure: measure, Against: p.Name, Pairs: len(p.A), Ratio: ratio}
-				out.Comparisons = append(out.Comparisons, c)
-			}
-		}
-	}
-	for _, bar := range st.bars {
-		out.Verdicts = append(out.Verdicts, out.Judge(bar))
-	}
-	return out
-}
-
-// user returns who the subjects ran as.
-func (st *stage) user() string {
-	uid := os.Getuid()
-	if st.setup.User != nil {
-		uid = int(st.setup.User.UID)
-	}
-	u, err := user.LookupId(fmt.Sprint(uid))
-	if err != nil {
-		return fmt.Sprint("user ", uid)
-	}
-	return u.Username
-}
-
-// medians returns the median of every measure.
-func medians(samples []trial.Sample) map[string]float64 {
-	all := map[string]float64{}
-	for _, measure := range report.Order {
-		if m, ok := trial.Median(samples, measure); ok {
-			all[measure] = m
-		}
-	}
-	return all
-}
-
-// write writes the report wherever it was asked for.
-func write(r *report.Report, o options, stdout io.Writer) error {
-	faults := []error{r.Table(stdout)}
-	for path, to := range map[string]func(io.Writer) error{o.json: r.JSON, o.svg: r.SVG} {
-		if path == "" {
-			continue
-		}
-		f, err := os.Create(path)
-		if err == nil {
-			err = errors.Join(to(f), f.Close())
-		}
-		faults = append(faults, err)
-	}
-	return errors.Join(faults...)
 }

@@ -19,8 +19,9 @@ const usage = `scripts/bench [flags] [scenario ...]
 
 Measures Sluice beside HAProxy, nginx, the plainest balancer in Go and no
 balancer at all: on loopback, with processes of its own. Without a scenario it
-runs all of them. A scenario is named in full ("small-50") or by how it begins
-("small", "bulk-to-client").
+runs all of them, for about three hours; with -quick, for a quarter of an hour. A
+scenario is named in full ("small-50") or by how it begins ("small",
+"bulk-to-client").
 
 `
 

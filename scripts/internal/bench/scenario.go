@@ -30,6 +30,7 @@ type scenario struct {
 
 const (
 	redisService = "redis"
+	webService   = "web"
 
 	smallWork = "small requests"
 	shortWork = "short connections"
@@ -46,7 +47,7 @@ func scenarios() []*scenario {
 	}{{1, 1.0}, {50, 1.1}, {500, 1.0}} {
 		all = append(all, small(s.clients, s.cpu))
 	}
-	all = append(all, pipelined(), short())
+	all = append(all, pipelined(), web(), short())
 	for _, ordinary := range []bool{false, true} {
 		for _, streams := range []int{2, 200} {
 			all = append(all, bulk(streams, false, ordinary), bulk(streams, true, ordinary))
@@ -122,6 +123,17 @@ func pipelined() *scenario {
 		against:  peers,
 		beside:   []string{subject.Copy, subject.Base, subject.IOCopy, subject.Direct},
 		round:    requestRound(clients, depth),
+	}
+}
+
+func web() *scenario {
+	return &scenario{
+		name:     "web",
+		about:    "HTTP requests of 50 connections: wrk, answered by nginx",
+		services: []string{webService},
+		against:  peers,
+		beside:   []string{subject.Copy, subject.Base, subject.IOCopy, subject.Direct},
+		round:    webRound,
 	}
 }
 

@@ -4,15 +4,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"time"
 
-	"sluice/scripts/internal/bench/load"
 	"sluice/scripts/internal/bench/proc"
 	"sluice/scripts/internal/bench/serve"
 	"sluice/scripts/internal/bench/subject"
@@ -59,21 +54,37 @@ func (b *bench) open(ctx context.Context, s *scenario) (*stage, error) {
 		}
 		st.setup.User = nobody
 	}
-	if slices.Contains(s.services, redisService) && b.redisServer != "" && b.redisBenchmark != "" {
-		return st, st.openRedis(ctx)
-	}
-	all, err := b.startServices(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, service := range s.services {
-		if service == redisService {
-			st.note("redis is not installed: the requests are of our own clients, to an echo")
-			service = serve.Echo
+	return st, st.openServices(ctx)
+}
+
+// openServices starts what stands behind the subjects of the scenario.
+func (st *stage) openServices(ctx context.Context) error {
+	var own serve.Addresses
+	for _, service := range st.services {
+		var err error
+		switch {
+		case service == webService && (st.wrk == "" || st.paths.Nginx == ""):
+			return subject.Unavailable("wrk or nginx is not installed")
+		case service == webService:
+			st.setup.Backends[service], err = st.startWeb(ctx)
+		case service == redisService && st.redisServer != "" && st.redisBenchmark != "":
+			st.redis, err = st.startRedis(ctx)
+			st.setup.Backends[service] = st.redis
+		default:
+			if service == redisService {
+				st.note("redis is not installed: the requests are of our own clients, to an echo")
+				service = serve.Echo
+			}
+			if own == nil {
+				own, err = st.startServices(ctx)
+			}
+			st.setup.Backends[service] = own[service]
 		}
-		st.setup.Backends[service] = all[service]
+		if err != nil {
+			return err
+		}
 	}
-	return st, nil
+	return nil
 }
 
 // ordinaryUser returns who processes run as that are not to be root.
@@ -86,65 +97,6 @@ func ordinaryUser() (*proc.User, error) {
 
 // nobody is the user and group that own nothing on every Linux.
 const nobody = 65534
-
-// startServices starts the process behind the subjects.
-func (b *bench) startServices(ctx context.Context) (serve.Addresses, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("make a pipe to the services: %w", err)
-	}
-	defer r.Close()
-	p, err := b.group.Start(proc.Command{
-		Path: b.paths.Bench, Args: []string{roleServices}, Stdout: w, Log: filepath.Join(b.dir, "services.log"),
-	})
-	w.Close()
-	if err != nil {
-		return nil, err
-	}
-	if err := r.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return nil, err
-	}
-	var a serve.Addresses
-	if err := json.NewDecoder(r).Decode(&a); err != nil {
-		return nil, errors.Join(fmt.Errorf("addresses of the services: %w", err), p.Alive())
-	}
-	return a, ctx.Err()
-}
-
-// openRedis starts two redis-servers.
-func (st *stage) openRedis(ctx context.Context) error {
-	for i := range 2 {
-		address, err := st.startRedis(ctx, i)
-		if err != nil {
-			return fmt.Errorf("start redis-server: %w", err)
-		}
-		st.redis = append(st.redis, address)
-	}
-	st.setup.Backends[redisService] = st.redis
-	return nil
-}
-
-func (b *bench) startRedis(ctx context.Context, i int) (string, error) {
-	var last error
-	for range 5 {
-		address, port, err := subject.FreeAddress()
-		if err != nil {
-			return "", err
-		}
-		p, err := b.group.Start(proc.Command{
-			Path: b.redisServer, Dir: b.dir, Log: filepath.Join(b.dir, fmt.Sprintf("redis-%d.log", i)),
-			Args: []string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--maxclients", "5000"},
-		})
-		if err != nil {
-			return "", err
-		}
-		if last = subject.Await(ctx, p, address); last == nil {
-			return address, load.PrepareRedis(address)
-		}
-		last = errors.Join(last, p.End())
-	}
-	return "", last
-}
 
 // contestants returns who takes part, the subject first.
 func (st *stage) contestants(a string) []contestant {

@@ -41,6 +41,9 @@ const (
 // Names are the subjects in the order of the tables.
 var Names = []string{Epoll, Copy, Base, HAProxy, Nginx, IOCopy, Direct}
 
+// Sluice are the subjects that are Sluice: those that the bars are for.
+var Sluice = []string{Epoll, Copy, Base}
+
 // Unavailable is why a subject cannot run here.
 type Unavailable string
 

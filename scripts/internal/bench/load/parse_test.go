@@ -40,3 +40,14 @@ func TestQueue(t *testing.T) {
 		}
 	}
 }
+
+func TestParseStubStatus(t *testing.T) {
+	t.Parallel()
+	const answer = "HTTP/1.1 200 OK\r\n\r\nActive connections: 2 \nserver accepts handled requests\n 31 30 1234567 \nReading: 0 Writing: 1 Waiting: 1 \n"
+	if got, err := parseStubStatus(answer); got != 1234567 || err != nil {
+		t.Errorf("got %d, %v", got, err)
+	}
+	if got, err := parseStubStatus("HTTP/1.1 404 Not Found\r\n\r\n"); err == nil {
+		t.Errorf("got %d of a page that is not there", got)
+	}
+}
