@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,8 +44,8 @@ func (b *bench) lead(u unit) time.Duration {
 // starter is a load that has not begun.
 type starter interface{ Start() (load.Load, error) }
 
-// measure runs a load for one window, and others beside it, and returns the
-// figures of the first.
+// measure runs a main load for one window, with others beside it, and returns
+// the figures of the main one.
 func (st *stage) measure(ctx context.Context, r *subject.Running, u unit, window time.Duration, main starter, beside ...starter) (trial.Sample, error) {
 	var all []load.Load
 	var faults []error
@@ -63,9 +64,10 @@ func (st *stage) measure(ctx context.Context, r *subject.Running, u unit, window
 		faults = append(faults, err)
 	}
 	var latency *stats.Histogram
-	for _, l := range all {
-		h, err := l.Stop()
-		latency = h
+	// The main one first: it is not measured with nothing beside it.
+	for i := len(all) - 1; i >= 0; i-- {
+		h, err := all[i].Stop()
+		latency = cmp.Or(latency, h)
 		faults = append(faults, err)
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -96,7 +98,7 @@ func (st *stage) window(ctx context.Context, r *subject.Running, u unit, window 
 			return nil, err
 		}
 	}
-	l.Record(true)
+	l.Record()
 	before, err := look(m, l)
 	if err != nil {
 		return nil, err
@@ -111,7 +113,6 @@ func (st *stage) window(ctx context.Context, r *subject.Running, u unit, window 
 			return nil, err
 		}
 	}
-	l.Record(false)
 	done := float64(after.units - before.units)
 	if done == 0 {
 		return nil, fmt.Errorf("nothing was done within %v", window+patience)

@@ -95,7 +95,7 @@ func (s *streams) Units() (int64, error) {
 	return sum, s.err
 }
 
-func (s *streams) Record(bool) {}
+func (s *streams) Record() {}
 
 func (s *streams) Stop() (*stats.Histogram, error) {
 	close(s.stop)

@@ -4,7 +4,7 @@
 //
 // A Load goes on from its start until it is stopped; what is measured is a
 // window in between, so that neither the connections nor the end of a load are
-// part of it. Latencies are recorded while Record is on. All loads connect to
+// part of it. Latencies are recorded from Record to Stop. All loads connect to
 // loopback addresses that they are given, and take their targets in turn.
 //
 // A load that meets an error says so when it is stopped: a figure of a subject
@@ -29,8 +29,8 @@ type Load interface {
 	// Units returns how much was done so far: requests, connections or bytes;
 	// or the error that has ended the load.
 	Units() (int64, error)
-	// Record says whether latencies are recorded from now on.
-	Record(on bool)
+	// Record begins to record latencies. Until then none are.
+	Record()
 	// Stop ends the load. It returns what was recorded, or the first error.
 	Stop() (*stats.Histogram, error)
 }
@@ -113,7 +113,7 @@ func (w *worker) took(d time.Duration) {
 	}
 }
 
-func (c *crew) Record(on bool) { c.record.Store(on) }
+func (c *crew) Record() { c.record.Store(true) }
 
 func (c *crew) Units() (int64, error) {
 	var sum int64

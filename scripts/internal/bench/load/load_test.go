@@ -102,7 +102,7 @@ func TestRequests(t *testing.T) {
 			t.Parallel()
 			q.Targets, q.Request, q.Answer = to, make([]byte, 64), 64
 			l := begin(t, q)
-			l.Record(true)
+			l.Record()
 			await(t, l, 500)
 			latency, err := l.Stop()
 			if err != nil {
@@ -133,7 +133,7 @@ func TestOpenLoopChargesAStall(t *testing.T) {
 	const stall = 300 * time.Millisecond
 	to := targets(t, stalling(t, stall))
 	l := begin(t, load.Requests{Targets: to, Clients: 1, Rate: 1000, Request: []byte("x"), Answer: 1})
-	l.Record(true)
+	l.Record()
 	await(t, l, 300)
 	latency, err := l.Stop()
 	if err != nil {
@@ -144,6 +144,28 @@ func TestOpenLoopChargesAStall(t *testing.T) {
 	}
 	if got := latency.Quantile(0.5); got < stall/4 {
 		t.Errorf("half of the requests took less than %v, the stall was %v", got, stall)
+	}
+}
+
+// A request that is never answered has waited until the end.
+func TestOpenLoopChargesTheUnanswered(t *testing.T) {
+	t.Parallel()
+	const enough = 100
+	got := make(chan bool)
+	to := targets(t, listen(t, func(c net.Conn) {
+		io.CopyN(io.Discard, c, enough)
+		close(got)
+		io.Copy(io.Discard, c)
+	}))
+	l := begin(t, load.Requests{Targets: to, Clients: 1, Rate: 2000, Request: []byte("x"), Answer: 1})
+	l.Record()
+	<-got
+	latency, err := l.Stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if latency.Count() < enough || latency.Quantile(1) < 40*time.Millisecond {
+		t.Errorf("got %d latencies, the longest %v", latency.Count(), latency.Quantile(1))
 	}
 }
 
@@ -235,7 +257,7 @@ func TestShort(t *testing.T) {
 		io.Copy(c, c)
 	}))
 	l := begin(t, load.Short{Targets: to, Clients: 3, Size: 64})
-	l.Record(true)
+	l.Record()
 	await(t, l, 200)
 	latency, err := l.Stop()
 	if err != nil {

@@ -89,7 +89,7 @@ func (r *redis) Units() (int64, error) {
 	return sum, nil
 }
 
-func (r *redis) Record(bool) {}
+func (r *redis) Record() {}
 
 func (r *redis) Stop() (*stats.Histogram, error) {
 	r.close()

@@ -58,7 +58,7 @@ func (w *wrk) Units() (int64, error) {
 	return sum, nil
 }
 
-func (w *wrk) Record(bool) {}
+func (w *wrk) Record() {}
 
 func (w *wrk) Stop() (*stats.Histogram, error) {
 	err := w.Alive()
