@@ -102,7 +102,11 @@ func (s *Scenario) ratioCells(measure string, columns []string) []string {
 	if most == 0 && results == "" {
 		return nil
 	}
-	return append(cells, fmt.Sprint(most), results)
+	pairs := "-"
+	if most > 0 {
+		pairs = fmt.Sprint(most)
+	}
+	return append(cells, pairs, results)
 }
 
 // String writes a ratio with its interval, if that means anything.
