@@ -16,7 +16,7 @@ var weighted = slices.Concat(
 	slices.Repeat([]string{opSync}, 3),
 	slices.Repeat([]string{opTake}, 2),
 	slices.Repeat([]string{opEnded}, 2),
-	[]string{opHold, opHold, opPush, opLast, opEnd, opUrgent},
+	[]string{opHold, opHold, opPush, opLast, opEnd, opUrgent, opDrip},
 )
 
 // randomScript returns the script of a seed: half of them end gracefully.

@@ -22,8 +22,8 @@ import (
 //	graceful  If the other did not leave, it sees all of its bytes and an end.
 //	          A close counts as graceful if all input had been read and none
 //	          could be on its way.
-//	light     A stream of at most lightest bytes arrives whole whatever comes
-//	          behind it, its end included.
+//	light     A stream of few writes and at most lightest bytes arrives whole
+//	          whatever comes behind it, its end included.
 //
 // Where both ends follow the script to the byte, a balanced run must equal the
 // direct one. What may differ, beside time and chunking:
@@ -39,7 +39,10 @@ import (
 //	until stuck            How much a push sends: the queues again.
 //	ordered                (balanced alone) An order ends both streams with an
 //	                       end, each behind a part of what was sent.
-const lightest = 16 << 10 // far below the smallest send queue and the first window
+const (
+	lightest  = 16 << 10 // far below the smallest send queue and the first window
+	fewWrites = 10       // segments that are sent before any is acknowledged (RFC 6928)
+)
 
 // stream is what a script says of the bytes that one end sends.
 type stream struct {
@@ -53,7 +56,7 @@ type stream struct {
 
 func (s script) stream(from session.Side) stream {
 	var f stream
-	var total int64
+	var total, writes int64
 	read := true // all that the other wrote
 	waited, holds := false, false
 	for _, step := range s {
@@ -63,7 +66,7 @@ func (s script) stream(from session.Side) stream {
 			continue
 		}
 		if step.sends() {
-			total += step.n
+			total, writes = total+step.n, writes+step.writes()
 		}
 		f.pushed = f.pushed || step.op == opPush || step.sends() && holds
 		waited = waited || step.op == opEnded
@@ -84,7 +87,7 @@ func (s script) stream(from session.Side) stream {
 		f.ended, f.follower = true, waited
 	}
 	f.clean = f.clean && !s.has(from.Other(), opUrgent)
-	f.light = total <= lightest
+	f.light = total <= lightest && writes < fewWrites // and one urgent byte
 	return f
 }
 
@@ -146,7 +149,9 @@ func (s script) compare(direct, balanced run) (wrong []string) {
 	return wrong
 }
 
-// audit returns what is wrong with the record of a balanced run.
+// audit returns what is wrong with the record of a balanced run. It counts what
+// the sockets of the balancer took: all that an end saw, and no more where it saw
+// the end, or a reset that waited for what was on its way.
 func (s script) audit(r run) (wrong []string) {
 	if len(r.records) != 1 {
 		return []string{fmt.Sprintf("%d records", len(r.records))}
@@ -154,7 +159,8 @@ func (s script) audit(r run) (wrong []string) {
 	rec := r.records[0]
 	for side, n := range [2]int64{session.Client: rec.ToClient, session.Backend: rec.ToBackend} {
 		saw, sent := r.ends[side], r.ends[1-side].sent
-		if n < saw.seen || n > sent || saw.how == "end" && n != saw.seen {
+		flushed := saw.how == "reset" && s.flushes(session.Side(side))
+		if n < saw.seen || n > sent || (flushed || saw.how == "end") && n != saw.seen {
 			wrong = append(wrong, fmt.Sprintf("the record says %d bytes to the %s", n, [2]string{"client", "backend"}[side]))
 		}
 	}
@@ -166,6 +172,21 @@ func (s script) audit(r run) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("the code is not %s", want))
 	}
 	return wrong
+}
+
+// flushes reports whether what is on its way to an end is little enough, and the
+// end ready enough, for all of it to arrive in the time that a reset waits.
+func (s script) flushes(to session.Side) bool {
+	var total int64
+	for _, step := range s {
+		if step.side == to && (step.op == opHold || step.op == opTake || step.op == opSlow) {
+			return false
+		}
+		if step.side != to && step.sends() {
+			total += step.n
+		}
+	}
+	return total <= 256<<10
 }
 
 // causes lists what a session may have ended of.

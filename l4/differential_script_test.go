@@ -30,6 +30,7 @@ type step struct {
 const (
 	opWrite  = "write"  // n bytes; an end that holds does what opPush does
 	opLast   = "last"   // n bytes and the end of the stream, in one segment if they fit
+	opDrip   = "drip"   // n bytes in many small writes
 	opPush   = "push"   // up to n bytes: until the other end takes no more
 	opUrgent = "urgent" // one byte, which is no part of the stream
 	opEnd    = "end"    // the end of the stream: shut the write side
@@ -45,7 +46,7 @@ const (
 	opClose  = "close"  // leave as a process that exits does
 )
 
-var sized = map[string]bool{opWrite: true, opLast: true, opPush: true, opTake: true}
+var sized = map[string]bool{opWrite: true, opLast: true, opDrip: true, opPush: true, opTake: true}
 
 func (s step) String() string {
 	text := [2]string{"client", "backend"}[s.side] + " " + s.op
@@ -55,7 +56,16 @@ func (s step) String() string {
 	return text
 }
 
-func (s step) sends() bool  { return s.op == opWrite || s.op == opLast || s.op == opPush }
+func (s step) sends() bool { return sized[s.op] && s.op != opTake }
+
+// writes returns in how many writes the bytes go out, if they are few.
+func (s step) writes() int64 {
+	if s.op == opDrip {
+		return (s.n + drop - 1) / drop
+	}
+	return 1
+}
+
 func (s step) ends() bool   { return s.op == opEnd || s.op == opLast }
 func (s step) leaves() bool { return s.op == opReset || s.op == opClose }
 
