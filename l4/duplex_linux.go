@@ -260,6 +260,10 @@ func (l *loop) close(d *duplex, v session.Verb) {
 	l.slots.put(d)
 	l.load.Add(-1)
 	f.leave(e.config, r.Redials())
+	if e.config.Record == nil {
+		f.running.leave() // nobody to report to
+		return
+	}
 	if len(l.left) == 0 {
 		l.leftAt = l.now
 	}

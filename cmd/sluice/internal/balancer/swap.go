@@ -22,7 +22,7 @@ func (b *Balancer) swap(p *plan, opened []*socket) []string {
 	b.advise(c)
 	changes := append(p.lines, b.regained(opened)...)
 	changes = append(changes, b.usePools(c.Pools)...)
-	b.useFrontends(c.Frontends)
+	b.useFrontends(c)
 	b.useSockets(p, opened)
 	b.retire(c)
 	b.config = c
@@ -66,9 +66,9 @@ func (b *Balancer) usePools(cs []config.Pool) (changes []string) {
 }
 
 // useFrontends gives every frontend of the file its pool and settings.
-func (b *Balancer) useFrontends(cs []config.Frontend) {
-	for _, c := range cs {
-		settings := b.frontendConfig(c)
+func (b *Balancer) useFrontends(all *config.Config) {
+	for _, c := range all.Frontends {
+		settings := b.frontendConfig(c, all.Log)
 		f := b.frontends[c.Name]
 		if f == nil {
 			f = b.retired.frontend(c.Name)
@@ -83,8 +83,11 @@ func (b *Balancer) useFrontends(cs []config.Frontend) {
 }
 
 // frontendConfig translates what the file says of a frontend.
-func (b *Balancer) frontendConfig(c config.Frontend) l4.Config {
-	name := c.Name
+func (b *Balancer) frontendConfig(c config.Frontend, log config.Log) l4.Config {
+	name, record := c.Name, b.options.Logs.Session
+	if log.Access == "off" {
+		record = nil // costs more than the line that is not written
+	}
 	return l4.Config{
 		Name:        name,
 		Pool:        b.pools[c.Pool].pool,
@@ -92,7 +95,7 @@ func (b *Balancer) frontendConfig(c config.Frontend) l4.Config {
 		Limit:       b.limit,
 		Settings:    c.Settings,
 		MaxSessions: c.MaxSessions,
-		Record:      b.options.Logs.Session,
+		Record:      record,
 		Rejected: func(reason string, client netip.AddrPort) {
 			b.options.Logs.Rejected(name, reason, client)
 		},
