@@ -180,6 +180,9 @@ func (b *bench) runOne(ctx context.Context, s *scenario, a string) ([]*report.Sc
 	if s.run != nil {
 		return s.run(ctx, b)
 	}
+	if s.feature != "" && !slices.Contains(subject.Sluice, a) {
+		return nil, subject.Unavailable("it is about Sluice, and the subject is " + a)
+	}
 	st, err := b.open(ctx, s)
 	defer b.group.End()
 	if err != nil {

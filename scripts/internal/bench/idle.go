@@ -34,9 +34,15 @@ func (st *stage) idleSessions(descriptors float64) (low, high int) {
 	return max(high*idleLow/idleHigh, idleFew), high
 }
 
+// errNoProcess is why there is nothing to see where no balancer is in between.
+const errNoProcess = subject.Unavailable("there is no process to look at")
+
 // idleRound measures what a session holds that has moved one byte. What the
 // process needs without sessions does not matter: it is a slope.
 func idleRound(ctx context.Context, st *stage, r *subject.Running) (trial.Sample, error) {
+	if r.Process == nil {
+		return nil, errNoProcess
+	}
 	to, err := targets(r, serve.Echo)
 	if err != nil {
 		return nil, err

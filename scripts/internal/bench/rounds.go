@@ -149,6 +149,9 @@ func besideBulkRound(ctx context.Context, st *stage, r *subject.Running) (trial.
 }
 
 func slowReaderRound(ctx context.Context, st *stage, r *subject.Running) (trial.Sample, error) {
+	if r.Process == nil {
+		return nil, errNoProcess
+	}
 	q, err := st.requests(r, 50, 1)
 	if err != nil {
 		return nil, err
