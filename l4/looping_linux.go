@@ -67,23 +67,36 @@ func (e *looping) lightest(l *loop) *loop {
 }
 
 func (e *looping) rows(f *Frontend, add func(session.Row)) {
-	var one sync.Mutex
-	e.onAll(func(_ int, l *loop) {
-		one.Lock()
-		defer one.Unlock()
-		l.rows(f, add)
+	e.visit(func(l *loop, d *duplex) {
+		if d.entry.frontend == f {
+			add(d.brain.Row(l.now))
+		}
 	})
 }
 
-// order is one message to each loop, and an answer from it.
-func (e *looping) order(f *Frontend, number uint64, cause session.Cause) int {
-	n := make([]int, len(e.loops))
-	e.onAll(func(i int, l *loop) { n[i] = l.order(f, number, cause) })
-	sum := 0
-	for _, m := range n {
-		sum += m
+func (e *looping) order(f *Frontend, number uint64, cause session.Cause) (n int) {
+	e.visit(func(l *loop, d *duplex) {
+		if d.entry.frontend == f && (number == 0 || number == d.brain.Number()) {
+			l.obey(d, d.brain.Asked(l.now, cause), session.Client)
+			n++
+		}
+	})
+	return n
+}
+
+// visit runs do on every session, in its loop: some at a time, so that it holds
+// up nobody for long. It returns when that is done.
+func (e *looping) visit(do func(l *loop, d *duplex)) {
+	for _, l := range e.loops {
+		for at := 0; at >= 0; {
+			done := make(chan struct{})
+			l.post(func() {
+				defer close(done)
+				at = l.visit(at, do)
+			})
+			<-done
+		}
 	}
-	return sum
 }
 
 // onAll runs do on every loop, and returns when all have done so.

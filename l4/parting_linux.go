@@ -11,6 +11,9 @@ import (
 func (l *loop) relay(d *duplex) {
 	d.phase = relaying
 	d.socks[session.Backend].writable = true
+	if !l.splice || !d.socks[session.Client].tcp || !d.socks[session.Backend].tcp {
+		d.flows[session.Client].by, d.flows[session.Backend].by = copyOnly, copyOnly
+	}
 	d.until = max(l.clock(l.now.Add(ageAfter)), 1)
 	l.rearm(d)
 	l.pump(d)

@@ -1,8 +1,6 @@
 package l4
 
 import (
-	"iter"
-
 	"sluice/l4/epoll"
 	"sluice/l4/session"
 )
@@ -60,15 +58,10 @@ func (s *slots) find(t epoll.Token) (*duplex, session.Side) {
 	return d, session.Side(t.Slot % 2)
 }
 
-// all yields every session. It may end while it is looked at.
-func (s *slots) all() iter.Seq[*duplex] {
-	return func(yield func(*duplex) bool) {
-		for _, block := range s.blocks {
-			for i := range block {
-				if block[i].phase != free && !yield(&block[i]) {
-					return
-				}
-			}
-		}
+// nth returns a slot, free or not; nil if there are not so many.
+func (s *slots) nth(i int) *duplex {
+	if i >= len(s.blocks)*slotsInBlock {
+		return nil
 	}
+	return s.at(int32(i))
 }

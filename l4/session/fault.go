@@ -44,6 +44,7 @@ var faultOf = map[syscall.Errno]Fault{
 	syscall.ENFILE:        {"local", OnUs},
 	syscall.ENOBUFS:       {"local", OnUs},
 	syscall.ENOMEM:        {"local", OnUs},
+	syscall.ENOSPC:        {"local", OnUs}, // epoll_ctl(2): fs.epoll.max_user_watches
 	syscall.EACCES:        {"local", OnUs},
 	syscall.EPERM:         {"local", OnUs},
 }
