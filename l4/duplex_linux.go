@@ -48,13 +48,14 @@ type entry struct {
 	origin   *session.Origin
 }
 
-func newEntry(f *Frontend, cfg *Config, listen string) *entry {
+func newEntry(f *Frontend, cfg *Config, listen string, shard uint8) *entry {
 	return &entry{f, cfg, &session.Origin{
 		Process:  f.process,
 		Frontend: f.name,
 		Listen:   listen,
 		Pool:     cfg.Pool,
 		Settings: &cfg.Settings,
+		Shard:    shard,
 	}}
 }
 

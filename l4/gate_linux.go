@@ -203,7 +203,7 @@ func (l *loop) pause(d *door, call string, errno syscall.Errno) {
 
 // admit starts the session of a client, or refuses it.
 func (l *loop) admit(d *door, fd int, from netip.AddrPort) {
-	e := d.current()
+	e := d.current(l.shard)
 	if reason := e.frontend.enter(e.config); reason != "" {
 		e.frontend.reject(e.config, reason, from)
 		l.kernel.Reset(fd)
@@ -221,10 +221,10 @@ func (l *loop) admit(d *door, fd int, from netip.AddrPort) {
 }
 
 // current returns what the sessions that begin now share.
-func (d *door) current() *entry {
+func (d *door) current(shard uint8) *entry {
 	f := d.gate.listener.frontend.Load()
 	if cfg := f.config.Load(); d.entry == nil || d.entry.frontend != f || d.entry.config != cfg {
-		d.entry = newEntry(f, cfg, d.gate.listener.addr)
+		d.entry = newEntry(f, cfg, d.gate.listener.addr, shard)
 	}
 	return d.entry
 }

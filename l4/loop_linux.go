@@ -47,6 +47,7 @@ type loop struct {
 	pipes   *epoll.Pipes
 	records *records
 	splice  bool
+	shard   uint8 // of the backends' totals
 	buffer  []byte
 	spills  spills
 	slots   slots
@@ -86,6 +87,7 @@ func newLoop(e *looping, c loopConfig) (*loop, error) {
 		pipes:   epoll.NewPipes(k, c.pipes),
 		records: newRecords(),
 		splice:  c.splice,
+		shard:   uint8(len(e.loops)),
 		buffer:  make([]byte, c.buffer),
 		waiting: make(map[string][]epoll.Token),
 		epoch:   time.Now(),

@@ -64,8 +64,8 @@ func TestSessionCountsFromThePickToTheRelease(t *testing.T) {
 	l.Connected()
 	l.Connected()
 	want(t, "total", row(t, f.Pool, "a").Total, 1)
-	l.Backend().Moved(3, 0)
-	l.Backend().Moved(0, 500)
+	l.Backend().Moved(0, 3, 0)
+	l.Backend().Moved(9, 0, 500)
 	for range 3 {
 		l.Release()
 		want(t, "active after the release", row(t, f.Pool, "a").Active, 0)

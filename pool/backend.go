@@ -37,8 +37,7 @@ type Backend struct {
 	suspect atomic.Bool
 	removed atomic.Bool // no member; set after, and cleared before, the snapshot that says so
 
-	toBackend atomic.Int64
-	toClient  atomic.Int64
+	traffic traffic
 }
 
 // A backend that dials took out, in a pool without probes, comes back through
@@ -65,14 +64,10 @@ func (b *Backend) Active() int64 { return b.active.Load() }
 // Health returns what is known of the backend.
 func (b *Backend) Health() Health { return Health(b.health.Load()) }
 
-// Moved adds payload bytes to the backend's totals.
-func (b *Backend) Moved(toBackend, toClient int64) {
-	if toBackend != 0 {
-		b.toBackend.Add(toBackend)
-	}
-	if toClient != 0 {
-		b.toClient.Add(toClient)
-	}
+// Moved adds payload bytes to the backend's totals. Callers with different shards
+// do not slow each other down.
+func (b *Backend) Moved(shard uint8, toBackend, toClient int64) {
+	b.traffic.add(shard, toBackend, toClient)
 }
 
 // succeeded ends a streak of failures. It writes only what differs, because

@@ -65,6 +65,7 @@ func (p *Pool) Status() Status {
 }
 
 func (e *entry) status(state, admin string) BackendStatus {
+	toBackend, toClient := e.traffic.totals()
 	return BackendStatus{
 		ID:            e.id,
 		Address:       e.address,
@@ -80,8 +81,8 @@ func (e *entry) status(state, admin string) BackendStatus {
 		Total:         e.total.Load(),
 		DialFailures:  e.failed.Load(),
 		FailuresInRow: e.streak.Load(),
-		BytesToBack:   e.toBackend.Load(),
-		BytesToClient: e.toClient.Load(),
+		BytesToBack:   toBackend,
+		BytesToClient: toClient,
 		LastChange:    e.last,
 	}
 }

@@ -29,7 +29,7 @@ func (t *tally) moved(b *pool.Backend, toBackend, toClient int) {
 	t.toClient.Add(int64(toClient))
 	t.last.Store(int64(time.Since(t.began)))
 	t.up.Store(toBackend > 0)
-	b.Moved(int64(toBackend), int64(toClient))
+	b.Moved(0, int64(toBackend), int64(toClient))
 }
 
 // idle returns how long nothing has moved.

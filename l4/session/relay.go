@@ -20,9 +20,9 @@ func (s *Session) Moved(now time.Time, from Side, n int64) {
 	s.lastFrom = from
 	s.moved[from] += n
 	if from == Client {
-		b.Moved(n, 0)
+		b.Moved(s.origin.Shard, n, 0)
 	} else {
-		b.Moved(0, n)
+		b.Moved(s.origin.Shard, 0, n)
 	}
 }
 

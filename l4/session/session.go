@@ -20,6 +20,7 @@ type Origin struct {
 	Pool     *pool.Pool
 	Settings *Settings
 	Lag      time.Duration // how late the engine may report what it moved
+	Shard    uint8         // of the backends' totals; another for each thread
 
 	searches sync.Pool // of *search, zeroed: most are over in a moment
 }
