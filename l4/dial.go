@@ -133,9 +133,12 @@ func pause(ctx context.Context, d time.Duration) {
 
 // learned tells names how a dial to an address of one of them went.
 func learned(names *resolve.Cache, step session.Step, err error) {
+	if step.Name == "" {
+		return // a literal address
+	}
 	host, ok := hostOf(step.Name)
 	switch {
-	case step.Name == "" || !ok:
+	case !ok:
 	case err != nil && session.FaultOf(err).Blame == session.OnBackend:
 		names.Failed(host)
 	case err != nil:
