@@ -13,8 +13,8 @@ import (
 
 // play tells a relaying session a script and returns its answers. A word is who
 // (c or b for a socket, or an order) and what: "c." its stream ended, "c!" it
-// was reset, "c|" writing to it gave EPIPE, "c+7" seven of its bytes were
-// delivered, "kill" an order, "5s" time that passes, "look" the timer.
+// was reset, "c|" writing to it gave EPIPE, "c?" memory ran out, "c+7" seven of
+// its bytes were delivered, "kill" an order, "5s" time that passes, "look" the timer.
 func (w *world) play(script string) (answers string) {
 	w.t.Helper()
 	var got []string
@@ -51,6 +51,8 @@ func (w *world) one(word string) (v session.Verb, answered bool) {
 		return w.Ended(w.now, side, nil), true
 	case '!':
 		return w.Ended(w.now, side, syscall.ECONNRESET), true
+	case '?':
+		return w.Ended(w.now, side, os.NewSyscallError("write", syscall.ENOBUFS)), true
 	case '|':
 		return w.Ended(w.now, side, os.NewSyscallError("write", syscall.EPIPE)), true
 	}
@@ -87,6 +89,13 @@ func TestEndings(t *testing.T) {
 		{"c| b. c.", "- half-close abort", session.ClientClosed, "--"},
 		{"b| b+900 b| c!", "- - abort", session.ClientReset, "CD"},
 		{"b| kill b.", "- linger -", session.Killed, "KD"},
+		// A failure of ours is nobody's reset, and no close of who ended before.
+		{"c?", "abort", session.LocalFault, "RC"},
+		{"b?", "abort", session.LocalFault, "RC"},
+		{"c. c?", "half-close abort", session.LocalFault, "RC"},
+		{"b. b?", "half-close abort", session.LocalFault, "RC"},
+		{"b| b?", "- abort", session.LocalFault, "RC"},
+		{"kill c?", "linger -", session.Killed, "KD"},
 		// What comes after an ending means nothing.
 		{"c! c.", "abort -", session.ClientReset, "CD"},
 		{"b! c. c!", "abort - -", session.BackendReset, "SD"},

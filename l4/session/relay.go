@@ -43,6 +43,7 @@ func (s *Session) HalfClosed() bool { return s.ended.has(Client) != s.ended.has(
 //	failure, side ended before      Linger or Abort  side closed
 //	EPIPE, side not ended           None: its end is still to be read
 //	end of stream after EPIPE       Linger or Abort  side closed
+//	failure of ours (see OnUs)      Abort            local fault
 //
 // A failure after an end of stream is a close, not a reset: the peer closed its
 // socket, and our own bytes provoked the RST. EPIPE says so before the end was
@@ -59,6 +60,9 @@ func (s *Session) Ended(now time.Time, side Side, err error) Verb {
 		return None
 	case s.ended.has(side) && err == nil:
 		return None
+	case err != nil && FaultOf(err).Blame == OnUs:
+		s.setCause(LocalFault)
+		return s.end(now, Abort)
 	case s.ended.has(side), s.broken.has(side) && err == nil:
 		s.ended.add(side)
 		s.setCause(closedBy(side))
