@@ -29,7 +29,7 @@ var nths = []struct {
 	{"recv", errnos(syscall.ENOBUFS, syscall.ENOMEM), false},
 	{"send", append(errnos(syscall.EINTR, syscall.EAGAIN), fate{short: true}), true},
 	{"send", errnos(syscall.ENOBUFS, syscall.ENOMEM), false},
-	{"fill", append(errnos(syscall.EINTR, syscall.EAGAIN, syscall.EINVAL), fate{short: true}), true},
+	{"fill", append(errnos(syscall.EINTR, syscall.EAGAIN, syscall.EINVAL, syscall.ENOMEM), fate{short: true}), true},
 	{"empty", append(errnos(syscall.EINTR, syscall.EAGAIN), fate{short: true}), true},
 	{"empty", errnos(syscall.ENOMEM), false},
 	{"pipe2", errnos(syscall.EINTR, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM), true},

@@ -228,8 +228,9 @@ func (l *loop) fill(f *flow, src *sock) {
 		f.by = copyOnly
 	case errno == syscall.EAGAIN:
 		src.readable, src.sticky = false, false
-	case errno == 0 && n == 0:
-		// A splice takes an urgent mark for the end. A receive knows better.
+	case errno == 0 && n == 0, errno == syscall.ENOMEM:
+		// A splice takes an urgent mark for the end, and memory may be short for it
+		// alone. A receive knows better.
 		f.by, f.count = byCopy, 0
 	case errno != 0:
 		// Behind an urgent mark there may be bytes before the failure.
