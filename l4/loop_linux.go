@@ -207,6 +207,27 @@ func (l *loop) post(order func()) {
 	}
 }
 
+// ask posts an order, and returns what is closed once it was carried out.
+func (l *loop) ask(order func()) <-chan struct{} {
+	done := make(chan struct{})
+	l.post(func() {
+		defer close(done)
+		order()
+	})
+	return done
+}
+
+// await waits for an order that was asked for; false means that the loop ended
+// before.
+func (l *loop) await(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-l.done:
+		return false
+	}
+}
+
 // collect empties the mailbox.
 func (l *loop) collect() {
 	l.mail.Lock()

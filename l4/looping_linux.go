@@ -3,7 +3,6 @@ package l4
 import (
 	"net"
 	"runtime"
-	"sync"
 
 	"sluice/l4/epoll"
 	"sluice/l4/session"
@@ -88,28 +87,22 @@ func (e *looping) order(f *Frontend, number uint64, cause session.Cause) (n int)
 // up nobody for long. It returns when that is done.
 func (e *looping) visit(do func(l *loop, d *duplex)) {
 	for _, l := range e.loops {
-		for at := 0; at >= 0; {
-			done := make(chan struct{})
-			l.post(func() {
-				defer close(done)
-				at = l.visit(at, do)
-			})
-			<-done
+		for at, more := 0, true; more && at >= 0; {
+			more = l.await(l.ask(func() { at = l.visit(at, do) }))
 		}
 	}
 }
 
-// onAll runs do on every loop, and returns when all have done so.
+// onAll runs do on every loop that has not ended, and returns when all have done
+// so.
 func (e *looping) onAll(do func(i int, l *loop)) {
-	var all sync.WaitGroup
+	answers := make([]<-chan struct{}, len(e.loops))
 	for i, l := range e.loops {
-		all.Add(1)
-		l.post(func() {
-			defer all.Done()
-			do(i, l)
-		})
+		answers[i] = l.ask(func() { do(i, l) })
 	}
-	all.Wait()
+	for i, l := range e.loops {
+		l.await(answers[i])
+	}
 }
 
 // dropped returns how many records found no room.

@@ -79,6 +79,7 @@ type rig struct {
 	t       testing.TB
 	addr    string
 	engine  *l4.Engine
+	ln      *l4.Listener
 	front   *l4.Frontend
 	pool    *pool.Pool
 	limit   *l4.Limit
@@ -181,7 +182,7 @@ func start(t testing.TB, s setup) *rig {
 	}
 	ln.Assign(r.front)
 	go ln.Serve()
-	r.addr = ln.Addr()
+	r.ln, r.addr = ln, ln.Addr()
 	t.Cleanup(func() {
 		ln.Close()
 		r.front.Shutdown(canceled())
