@@ -111,6 +111,9 @@ func (k *faulty) open(call string, real func() (int, syscall.Errno), fds ...int)
 	fd, errno := real()
 	if errno == 0 {
 		k.opened(call, fd)
+		if k.tight {
+			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 1) // no matter what fd is
+		}
 	}
 	return fd, errno
 }

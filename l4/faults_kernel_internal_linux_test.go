@@ -40,6 +40,7 @@ type faulty struct {
 	watched  map[int]watch     // by descriptor
 	held     []int             // closed descriptors whose numbers are not free yet
 	hold     int               // how many of those there may be
+	tight    bool              // send queues are as small as can be
 	shrink   int               // the true size of a pipe of 1 MiB; 0 is that
 	idle     map[int]idleWaits // by epoll descriptor
 	progress int

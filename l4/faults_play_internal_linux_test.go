@@ -119,10 +119,10 @@ func (p *play) act(side session.Side, c *net.TCPConn) {
 	})
 	v := &l4test.Verify{At: p.at(side.Other())}
 	_, err := io.Copy(v, onlyRead{c})
+	both.Wait()
 	if r.how == "hang" {
 		c.CloseWrite()
 	}
-	both.Wait()
 	p.saw[side] = sight{int(v.N), howItEnded(err)}
 	if reset {
 		p.saw[side].how = "reset"

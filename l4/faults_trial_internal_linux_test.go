@@ -110,7 +110,7 @@ func (tr *trial) until(what string, holds func() bool) {
 	tr.t.Helper()
 	for end := time.Now().Add(l4test.Patience); !holds(); <-time.After(100 * time.Microsecond) {
 		if time.Now().After(end) {
-			tr.t.Fatalf("not in time: %s; %+v, calls %v, faults %v", what, tr.front.Status(), tr.kernel.made, tr.kernel.faults())
+			tr.t.Fatalf("not in time: %s; %+v, rows %+v, faults %v", what, tr.front.Status(), tr.front.Sessions(), tr.kernel.faults())
 		}
 	}
 }
