@@ -35,8 +35,6 @@ func startLooping(loops int, c loopConfig) (*looping, error) {
 			return nil, err
 		}
 		e.loops = append(e.loops, l)
-	}
-	for _, l := range e.loops {
 		go l.run()
 	}
 	return e, nil
