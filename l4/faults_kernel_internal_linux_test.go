@@ -213,3 +213,10 @@ func (k *faulty) over() {
 	}
 	k.held = nil
 }
+
+// calledSoFar returns how many calls of a kind there were.
+func (k *faulty) calledSoFar(call string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.made[call]
+}

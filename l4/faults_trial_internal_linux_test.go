@@ -2,6 +2,8 @@ package l4
 
 import (
 	"context"
+	"iter"
+	"net"
 	"sync"
 	"syscall"
 	"testing"
@@ -175,5 +177,44 @@ func (tr *trial) close() {
 func tight(c syscall.Conn) {
 	if raw, err := c.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 1) })
+	}
+}
+
+// crowd connects n clients that do nothing, and returns when all have a backend.
+// The func that it returns has them leave.
+func (tr *trial) crowd(n int) (leave func()) {
+	var clients []net.Conn
+	for range n {
+		c, err := net.Dial("tcp", tr.listener.Addr())
+		if err != nil {
+			tr.t.Fatal(err)
+		}
+		clients = append(clients, c)
+	}
+	tr.until("all have a backend", func() bool {
+		relaying := 0
+		for _, row := range tr.front.Sessions() {
+			if row.State == "relaying" {
+				relaying++
+			}
+		}
+		return relaying == n
+	})
+	return func() {
+		for _, c := range clients {
+			c.Close()
+		}
+	}
+}
+
+// sessionsOf yields the sessions of a loop; on its own thread.
+func sessionsOf(l *loop) iter.Seq[*duplex] {
+	return func(yield func(*duplex) bool) {
+		for i := 0; ; i++ {
+			d := l.slots.nth(i)
+			if d == nil || d.phase != free && !yield(d) {
+				return
+			}
+		}
 	}
 }
