@@ -186,9 +186,8 @@ func (l *loop) resolved(name string, list []string, err error) {
 	delete(l.waiting, name)
 	for _, t := range waiting {
 		if d, _ := l.slots.find(t); d != nil && d.phase == resolving {
-			l.current = d
 			d.until = 0
-			l.search(d, d.brain.Resolved(l.now, list, err))
+			l.guard(d, func() { l.search(d, d.brain.Resolved(l.now, list, err)) })
 		}
 	}
 }

@@ -165,6 +165,14 @@ func (l *loop) untilPanic(step func() bool) bool {
 	return true
 }
 
+// guard does something to d; a panic costs d, and not what comes after it.
+func (l *loop) guard(d *duplex, do func()) {
+	defer l.survive()
+	l.current = d
+	do()
+	l.current = nil
+}
+
 // survive keeps a defect in one session from ending all the others: it is
 // reported with its stack, and this session ends.
 func (l *loop) survive() {
