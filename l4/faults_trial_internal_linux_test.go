@@ -218,3 +218,11 @@ func sessionsOf(l *loop) iter.Seq[*duplex] {
 		}
 	}
 }
+
+// occupy keeps a loop from doing anything until free is called.
+func occupy(l *loop) (free func()) {
+	busy, on := make(chan struct{}), make(chan struct{})
+	l.post(func() { close(busy); <-on })
+	<-busy
+	return func() { close(on) }
+}

@@ -203,6 +203,7 @@ func (l *loop) pause(d *door, call string, errno syscall.Errno) {
 
 // admit starts the session of a client, or refuses it.
 func (l *loop) admit(d *door, fd int, from netip.AddrPort) {
+	l.current = nil // the one that was admitted before
 	e := d.current(l.shard)
 	if reason := e.frontend.enter(e.config); reason != "" {
 		e.frontend.reject(e.config, reason, from)

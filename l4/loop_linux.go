@@ -160,8 +160,8 @@ func (l *loop) clock(t time.Time) int64 { return int64(t.Sub(l.epoch)) }
 func (l *loop) untilPanic(step func() bool) bool {
 	defer l.survive()
 	for step() {
+		l.current = nil // what comes next is none of its business
 	}
-	l.current = nil
 	return true
 }
 
