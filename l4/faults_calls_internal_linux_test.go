@@ -70,6 +70,13 @@ func (k *faulty) calls() epoll.Calls {
 		return r, w, errno
 	}
 	c.SetPipeSize = k.setPipeSize
+	c.RemoteAddr = func(fd int, a *epoll.Address) syscall.Errno {
+		k.fateOf("getpeername", fd)
+		if k.self {
+			return real.LocalAddr(fd, a)
+		}
+		return real.RemoteAddr(fd, a)
+	}
 	c.SetInt = func(fd, level, option, value int) syscall.Errno {
 		if f := k.fateOf("setsockopt", fd); f.errno != 0 {
 			return f.errno
@@ -123,6 +130,9 @@ func (k *faulty) count(call string, real func(max int) (int, syscall.Errno), max
 	f := k.fateOf(call, fds...)
 	if f.short && max > 1 {
 		max = k.part(max - 1)
+	}
+	if n := k.flood(call, max, fds...); n > 0 {
+		return n, 0
 	}
 	if f.errno == 0 {
 		n, errno := real(max)

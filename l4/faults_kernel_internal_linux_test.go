@@ -44,6 +44,17 @@ type faulty struct {
 	shrink   int               // the true size of a pipe of 1 MiB; 0 is that
 	idle     map[int]idleWaits // by epoll descriptor
 	progress int
+	endless  map[stretch]bool
+	rush     int // bytes of endless streams since the last wait
+	maxRush  int
+	self     bool // each socket seems connected to itself
+}
+
+// stretch is one end of an endless stream: a call on a descriptor that never
+// runs dry or full.
+type stretch struct {
+	call string
+	fd   int
 }
 
 // watch is what a descriptor was added to an epoll instance with.
@@ -64,7 +75,7 @@ func newFaulty(t testing.TB, seed uint64, plan func(call string, nth int, dice *
 		t: t, real: epoll.System(), plan: plan,
 		dice: rand.New(rand.NewPCG(seed, 0)),
 		made: map[string]int{}, failed: map[string]int{}, owned: map[int]string{}, lent: map[int]bool{},
-		watched: map[int]watch{}, idle: map[int]idleWaits{},
+		watched: map[int]watch{}, endless: map[stretch]bool{}, idle: map[int]idleWaits{},
 	}
 }
 
@@ -174,10 +185,26 @@ func (k *faulty) close(fd int) {
 	}
 }
 
+// flood returns room if one of the descriptors is endless for that call.
+func (k *faulty) flood(call string, room int, fds ...int) (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, fd := range fds {
+		if k.endless[stretch{call, fd}] {
+			k.progress++
+			k.rush += room
+			k.maxRush = max(k.maxRush, k.rush)
+			return room
+		}
+	}
+	return 0
+}
+
 // waited looks for loops that spin.
 func (k *faulty) waited(epfd, n int, took time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.rush = 0
 	w := k.idle[epfd]
 	if k.progress != w.progress || took > time.Millisecond {
 		w = idleWaits{progress: k.progress}

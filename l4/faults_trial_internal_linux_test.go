@@ -138,9 +138,7 @@ func (tr *trial) close() {
 	tr.alive()
 	tr.listener.Close()
 	tr.kernel.lend(tr.gate().fd, false)
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	tr.front.Shutdown(over)
+	tr.front.Shutdown(canceledNow())
 	st := tr.front.Status()
 	if st.Active != 0 || st.HalfClosed != 0 || tr.limit.Active() != 0 {
 		t.Errorf("after the last session: active %d, half-closed %d, process %d; want 0", st.Active, st.HalfClosed, tr.limit.Active())
@@ -225,4 +223,11 @@ func occupy(l *loop) (free func()) {
 	l.post(func() { close(busy); <-on })
 	<-busy
 	return func() { close(on) }
+}
+
+// canceledNow returns a context that is over.
+func canceledNow() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }
