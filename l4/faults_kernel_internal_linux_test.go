@@ -247,3 +247,15 @@ func (k *faulty) calledSoFar(call string) int {
 	defer k.mu.Unlock()
 	return k.made[call]
 }
+
+// stillOpen returns how many descriptors of a call are open.
+func (k *faulty) stillOpen(call string) (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.owned {
+		if c == call {
+			n++
+		}
+	}
+	return n
+}

@@ -30,6 +30,7 @@ type role struct {
 	tight bool   // its send queue is small
 
 	midway func() // called when half is sent; nil
+	ended  func() // called when its end is sent; nil
 }
 
 // sight is what one end saw of the other: bytes, and an end, a reset or wrong
@@ -113,6 +114,9 @@ func (p *play) act(side session.Side, c *net.TCPConn) {
 		switch r.how {
 		case "end":
 			c.CloseWrite()
+			if r.ended != nil {
+				r.ended()
+			}
 		case "reset":
 			l4test.Abort(c)
 		}
