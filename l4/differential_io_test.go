@@ -13,6 +13,8 @@ import (
 	"sluice/l4/l4test"
 )
 
+const askAgain = time.Second // far above what anything takes here
+
 // What one write takes.
 const (
 	chunk = 128 << 10 // large, and yet its progress shows
@@ -89,6 +91,11 @@ func (p *player) readUntil(limit int64, holds func() bool) {
 }
 
 // reader reads to the end, as far as the steps let it.
+//
+// It asks again now and then: where an urgent byte is next, Linux answers a read
+// with EAGAIN if a signal comes meanwhile (tcp_recvmsg), also if there is data
+// behind it, and the runtime's poller then waits for an event that was already
+// told. Measured: 43 of 61,600 such reads under a storm of SIGURG.
 func (p *player) reader() {
 	buf := make([]byte, 64<<10)
 	for {
@@ -97,7 +104,11 @@ func (p *player) reader() {
 			p.over(net.ErrClosed)
 			return
 		}
+		p.conn.SetReadDeadline(time.Now().Add(askAgain))
 		n, err := p.conn.Read(buf[:n])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			continue // mayRead ends it when the time is over
+		}
 		if _, wrong := p.in.Write(buf[:n]); wrong != nil {
 			err = wrong
 		}
@@ -119,7 +130,16 @@ func (p *player) mayRead(most int) (n int) {
 		n = int(min(int64(most), p.limit-p.seen))
 		return n > 0 || p.leaving
 	})
+	if p.isLate() {
+		return 0
+	}
 	return max(n, 0)
+}
+
+func (p *player) isLate() bool {
+	p.stage.mu.Lock()
+	defer p.stage.mu.Unlock()
+	return p.stage.expired
 }
 
 func (p *player) sips() bool {
@@ -133,7 +153,7 @@ func (p *player) over(err error) {
 	p.stage.update(func() {
 		other := p.stage.players[p.side.Other()]
 		switch {
-		case p.stage.expired, errors.Is(err, os.ErrDeadlineExceeded):
+		case p.stage.expired:
 			p.how = "stuck"
 		case p.leaving && errors.Is(err, net.ErrClosed):
 			p.how = "left"
