@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"sluice/l4/session"
@@ -79,6 +80,9 @@ func (e *copying) rows(f *Frontend, add func(session.Row)) {
 		}
 	}
 }
+
+// control does nothing: package net sets what matters on what it accepts.
+func (e *copying) control(string, string, syscall.RawConn) error { return nil }
 
 func (e *copying) feed(ln net.Listener, l *Listener) (acceptor, error) {
 	return &acceptLoop{engine: e, ln: ln, listener: l, stop: make(chan struct{})}, nil

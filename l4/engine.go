@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"syscall"
 
 	"sluice/l4/session"
 )
@@ -18,6 +19,8 @@ type Engine struct {
 
 // driver is what each engine does in its own way.
 type driver interface {
+	// control sets the options of a listening socket that has no address yet.
+	control(network, address string, raw syscall.RawConn) error
 	// feed returns what accepts for l from ln, which belongs to it from now on.
 	feed(ln net.Listener, l *Listener) (acceptor, error)
 	// order orders the session of f with that number to end, or all if it is 0. It
@@ -79,8 +82,8 @@ func (e *Engine) Close() { e.driver.close() }
 // bits of a unix socket's file. Nothing is accepted until Serve. A socket file
 // that a dead process left behind is replaced.
 func (e *Engine) Listen(address string, mode uint32) (*Listener, error) {
-	// Options of accepted sockets are the session's business.
-	ln, err := Bind(net.ListenConfig{KeepAlive: -1}, address, fs.FileMode(mode))
+	// Most options of accepted sockets are the session's business.
+	ln, err := Bind(net.ListenConfig{KeepAlive: -1, Control: e.driver.control}, address, fs.FileMode(mode))
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}

@@ -3,6 +3,8 @@ package l4
 import (
 	"net"
 	"runtime"
+	"strings"
+	"syscall"
 
 	"sluice/l4/epoll"
 	"sluice/l4/session"
@@ -117,6 +119,15 @@ func (e *looping) close() {
 		l.post(l.stop)
 		<-l.done
 	}
+}
+
+// control sets what accepted sockets inherit. Without it a small answer waits for
+// the acknowledgement of the one before, which the peer delays by 40 ms.
+func (e *looping) control(network, _ string, raw syscall.RawConn) error {
+	if !strings.HasPrefix(network, "tcp") {
+		return nil
+	}
+	return raw.Control(func(fd uintptr) { epoll.NewKernel(epoll.System()).SetNoDelay(int(fd)) })
 }
 
 func (e *looping) feed(ln net.Listener, l *Listener) (acceptor, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -25,81 +26,121 @@ func options(t *testing.T, c syscall.Conn) (got [6]int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw.Control(func(fd uintptr) {
-		for i, o := range [][2]int{
-			{unix.SOL_SOCKET, unix.SO_KEEPALIVE},
-			{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT},
-			{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT}, {unix.IPPROTO_TCP, unix.TCP_NODELAY},
-		} {
-			if got[i], err = unix.GetsockoptInt(int(fd), o[0], o[1]); err != nil {
-				t.Error(err)
-			}
+	raw.Control(func(fd uintptr) { got = optionsOf(t, int(fd)) })
+	return got
+}
+
+func optionsOf(t *testing.T, fd int) (got [6]int) {
+	for i, o := range [][2]int{
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT},
+		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT}, {unix.IPPROTO_TCP, unix.TCP_NODELAY},
+	} {
+		var err error
+		if got[i], err = unix.GetsockoptInt(fd, o[0], o[1]); err != nil {
+			t.Error(err)
 		}
-	})
+	}
+	return got
+}
+
+// sides returns the options of both sockets of the sessions of f.
+func sides(t *testing.T, f *Frontend) (got [][6]int) {
+	switch d := f.driver.(type) {
+	case *copying:
+		for _, c := range d.of(f) {
+			c.mu.Lock()
+			got = append(got, options(t, c.socks[session.Client]), options(t, c.socks[session.Backend]))
+			c.mu.Unlock()
+		}
+	case *looping:
+		d.visit(func(_ *loop, s *duplex) {
+			got = append(got, optionsOf(t, int(s.socks[session.Client].fd)), optionsOf(t, int(s.socks[session.Backend].fd)))
+		})
+	}
 	return got
 }
 
 // B101, B102, B021: the options of both sockets of a session.
 func TestSocketOptions(t *testing.T) {
+	for _, engine := range []string{"copy", "epoll"} {
+		for _, c := range []struct {
+			keep session.KeepAlive
+			user time.Duration
+			want [6]int
+		}{
+			{session.KeepAlive{Idle: 7 * time.Second, Interval: 3 * time.Second, Count: 2}, 5 * time.Second, [6]int{1, 7, 3, 2, 5000, 1}},
+			{session.KeepAlive{Idle: time.Minute, Interval: 10 * time.Second, Count: 6}, 0, [6]int{1, 60, 10, 6, 0, 1}},
+		} {
+			t.Run(engine, func(t *testing.T) {
+				t.Parallel()
+				f := oneSession(t, engine, session.Settings{
+					Attempts: 1, ConnectTimeout: time.Second, DialBudget: time.Second, KeepAlive: c.keep, UserTimeout: c.user,
+				})
+				for side, got := range sides(t, f) {
+					if got[5] != 1 {
+						t.Errorf("side %d: small messages are delayed from the start", side)
+					}
+				}
+				// An engine may leave the rest to sessions that last.
+				want := [][6]int{c.want, c.want}
+				got := sides(t, f)
+				for end := time.Now().Add(10 * time.Second); !slices.Equal(got, want) && time.Now().Before(end); got = sides(t, f) {
+					<-time.After(10 * time.Millisecond)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("got options %v, want %v", got, want)
+				}
+			})
+		}
+	}
+}
+
+// oneSession returns a frontend with a session that relays.
+func oneSession(t *testing.T, engine string, set session.Settings) *Frontend {
 	backend, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer backend.Close()
 	strategy, err := balance.ByName("round_robin", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		keep session.KeepAlive
-		user time.Duration
-		want [6]int
-	}{
-		{session.KeepAlive{Idle: 7 * time.Second, Interval: 3 * time.Second, Count: 2}, 5 * time.Second, [6]int{1, 7, 3, 2, 5000, 1}},
-		{session.KeepAlive{Idle: time.Minute, Interval: 10 * time.Second, Count: 6}, 0, [6]int{1, 60, 10, 6, 0, 1}},
-	} {
-		e, err := NewEngine("copy", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := e.NewFrontend(Config{
-			Name: "f", Names: resolve.New(nil, nil),
-			Pool: pool.New("p", pool.Config{Strategy: strategy, Backends: []pool.Spec{{ID: "A", Address: backend.Addr().String(), Weight: 1}}}, pool.Hooks{}),
-			Settings: session.Settings{
-				Attempts: 1, ConnectTimeout: time.Second, DialBudget: time.Second, KeepAlive: c.keep, UserTimeout: c.user,
-			},
-		})
-		ln, err := e.Listen("127.0.0.1:0", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ln.Assign(f)
-		go ln.Serve()
-		client, err := net.Dial("tcp", ln.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		served, err := backend.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		// A byte from the backend proves that the session relays.
-		served.Write([]byte("!"))
-		client.Read(make([]byte, 1))
-		for _, s := range e.driver.(*copying).of(f) {
-			s.mu.Lock()
-			for side, sock := range s.socks {
-				if got := options(t, sock); got != c.want {
-					t.Errorf("side %d has options %v, want %v", side, got, c.want)
-				}
-			}
-			s.mu.Unlock()
-		}
+	e, err := NewEngine(engine, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs := []pool.Spec{{ID: "A", Address: backend.Addr().String(), Weight: 1}}
+	f := e.NewFrontend(Config{
+		Name: "f", Names: resolve.New(nil, nil), Settings: set,
+		Pool: pool.New("p", pool.Config{Strategy: strategy, Backends: specs}, pool.Hooks{}),
+	})
+	ln, err := e.Listen("127.0.0.1:0", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Assign(f)
+	go ln.Serve()
+	client, err := net.Dial("tcp", ln.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := backend.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A byte from the backend proves that the session relays.
+	served.Write([]byte("!"))
+	client.Read(make([]byte, 1))
+	t.Cleanup(func() {
 		client.Close()
 		served.Close()
+		backend.Close()
 		ln.Close()
-		f.Shutdown(t.Context())
-	}
+		f.Shutdown(context.Background())
+		e.Close()
+	})
+	return f
 }
 
 func TestKeepAliveOff(t *testing.T) {

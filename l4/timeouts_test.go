@@ -144,8 +144,9 @@ func TestSmallMessagesAreNotDelayed(t *testing.T) {
 			took = append(took, time.Since(began))
 		}
 		slices.Sort(took)
-		if took[250] > 20*time.Millisecond {
-			t.Errorf("half of the exchanges took more than %v", took[250])
+		// Each third was late where only one of the sockets delayed.
+		if took[450] > 20*time.Millisecond {
+			t.Errorf("a tenth of the exchanges took more than %v", took[450])
 		}
 		t.Logf("median %v, p99 %v", took[250], took[495])
 	})
