@@ -34,6 +34,7 @@ type About struct {
 	Generation int64     `json:"generation"`
 	Started    time.Time `json:"started"`
 	Engine     string    `json:"engine"`
+	Loops      int       `json:"loops"` // event loops; 0 if the engine has none
 	Version    string    `json:"version"`
 	LogDropped int64     `json:"log_dropped"` // log lines that found no room since the start
 }

@@ -30,7 +30,7 @@ func newCopying() *copying { return &copying{live: map[*conn]struct{}{}} }
 
 // descriptors: two sockets, and a pipe of two descriptors in each direction
 // while bytes move.
-func (e *copying) descriptors() (session, engine int) { return 6, 0 }
+func (e *copying) descriptors() (session, held, shared int) { return 6, 0, 0 }
 
 func (e *copying) size() int { return 0 }
 

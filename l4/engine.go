@@ -32,8 +32,9 @@ type driver interface {
 	dropped() int64
 	// size returns the number of event loops.
 	size() int
-	// descriptors returns how many a session may hold, and the engine beside them.
-	descriptors() (session, engine int)
+	// descriptors returns how many a session may hold, how many the engine holds,
+	// and how many it may use for all sessions together.
+	descriptors() (session, held, shared int)
 	// close ends what the engine runs. It has no sessions and no listeners then.
 	close()
 }
@@ -109,7 +110,7 @@ func (e *Engine) NewFrontend(c Config) *Frontend { return newFrontend(e.driver, 
 // limit of the process and what a session of this engine holds.
 func (e *Engine) NewLimit(max int) *Limit {
 	l := &Limit{}
-	l.perSession, l.shared = e.driver.descriptors()
+	l.perSession, l.held, l.shared = e.driver.descriptors()
 	l.Set(max)
 	return l
 }

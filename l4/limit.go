@@ -7,7 +7,7 @@ import (
 
 const (
 	// descriptorsKept are for listeners, probes, the admin side and files. With few
-	// descriptors, a quarter of them is kept for these and the engine.
+	// descriptors, a quarter of them is kept for these and the engine's pipes.
 	descriptorsKept = 128
 	// sessionsWithoutLimit holds where the system has no descriptor limit.
 	sessionsWithoutLimit = 100_000
@@ -17,7 +17,8 @@ const (
 // concurrent use.
 type Limit struct {
 	perSession int // descriptors that one may hold
-	shared     int // descriptors of the engine itself
+	held       int // descriptors that the engine holds itself
+	shared     int // descriptors that it may use for all sessions together
 	max        atomic.Int64
 	asked      atomic.Int64 // as given to Set
 	active     atomic.Int64
@@ -42,7 +43,9 @@ func (l *Limit) Room() int {
 }
 
 // kept returns how many of n descriptors are no session's.
-func (l *Limit) kept(n int) int { return min(descriptorsKept+l.shared, n/4) }
+func (l *Limit) kept(n int) int {
+	return l.held + min(descriptorsKept+l.shared, max(0, n-l.held)/4)
+}
 
 // Max returns the limit in force.
 func (l *Limit) Max() int64 { return l.max.Load() }

@@ -44,10 +44,9 @@ func startLooping(loops int, c loopConfig) (*looping, error) {
 
 func (e *looping) size() int { return len(e.loops) }
 
-// descriptors: two sockets; all pipes that there may be, and what a loop waits
-// with.
-func (e *looping) descriptors() (session, engine int) {
-	return 2, 2*epoll.MaxPipes + 2*len(e.loops)
+// descriptors: two sockets; what a loop waits and is woken with; the pipes.
+func (e *looping) descriptors() (session, held, shared int) {
+	return 2, 2 * len(e.loops), 2 * epoll.MaxPipes
 }
 
 // lightest returns the loop that has so many sessions fewer than l that it pays

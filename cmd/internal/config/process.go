@@ -14,12 +14,16 @@ const loopsLimit = 1024
 
 // process reads [process].
 func (t table) process() Process {
-	return Process{
+	p := Process{
 		DrainTimeout: t.duration("drain_timeout", 25*time.Second, spanLimit),
 		Engine:       t.word("engine", "auto", []string{"auto", "copy", "epoll"}),
 		Loops:        t.whole("loops", 0, 0, loopsLimit),
 		MaxSessions:  t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
 	}
+	if p.Engine == "copy" && p.Loops > 0 {
+		t.warn("loops", `has no effect with engine "copy", which has none`)
+	}
+	return p
 }
 
 // log reads [log].

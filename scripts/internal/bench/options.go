@@ -118,6 +118,11 @@ func parse(args []string, output io.Writer) (options, error) {
 		o.against = strings.Split(against, ",")
 	}
 	o.window = time.Duration(seconds * float64(time.Second))
+	f.Visit(func(given *flag.Flag) {
+		if given.Name == "pairs" && o.pairs == 0 {
+			o.pairs = -1 // 0 is what the mode gives
+		}
+	})
 	return o, o.complete()
 }
 
@@ -134,7 +139,7 @@ func (o *options) complete() error {
 		o.deadline = m.deadline
 	}
 	if o.pairs < 1 || o.window < time.Millisecond || o.window > time.Minute || o.deadline < 0 {
-		return usageError{errors.New("pairs, seconds and deadline are positive, a round is a minute at most")}
+		return usageError{errors.New("write -pairs 1 or more, -seconds above 0 and 60 at most, and a -deadline above 0")}
 	}
 	for _, name := range append(slices.Clone(o.against), o.subject) {
 		if name != "" && !slices.Contains(subject.Names, name) {

@@ -36,6 +36,7 @@ func (b *Balancer) about() admin.About {
 		Generation: b.view.Load().generation,
 		Started:    b.started,
 		Engine:     b.engine.Name(),
+		Loops:      b.engine.Loops(),
 		Version:    b.options.Version,
 		LogDropped: b.options.Logs.Dropped() + b.engine.Dropped(),
 	}
@@ -134,6 +135,7 @@ func (b *Balancer) announce() {
 	b.log.Info("started",
 		zap.String(logs.Version, b.options.Version),
 		zap.String(logs.Engine, b.engine.Name()),
+		zap.Int(logs.Loops, b.engine.Loops()),
 		zap.Int64(logs.Generation, v.generation),
 		zap.String(logs.Admin, b.adminAddrLocked()),
 		zap.Int64(logs.Limit, b.limit.Max()),

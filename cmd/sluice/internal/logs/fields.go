@@ -38,6 +38,7 @@ const (
 	Host       = "host"
 	Kinds      = "kinds"
 	Limit      = "limit"
+	Loops      = "loops"
 	Path       = "path"
 	Reason     = "reason"
 	Sessions   = "sessions"
