@@ -49,6 +49,31 @@ func TestUrgentByteIsDropped(t *testing.T) {
 	})
 }
 
+// What is behind an urgent byte in the middle of bulk arrives at once, with
+// nothing sent after it: a splice stops at the mark and says that it is all.
+func TestBulkBehindAnUrgentByteArrives(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		sides(t, func(t *testing.T, who session.Side) {
+			for _, after := range []int64{10, 100 << 10, 2 << 20} {
+				r := start(t, setup{})
+				e := r.ends()
+				other := e[who.Other()]
+				other.read()
+				e[who].send(0, 2<<20)
+				if err := sendUrgent(e[who].TCPConn); err != nil {
+					t.Fatal(err)
+				}
+				e[who].send(2<<20, after)
+				other.wait(2<<20 + after)
+				e[who].read()
+				other.Close()
+				e[who].mustSee(0, "end")
+				e[who].Close()
+			}
+		})
+	})
+}
+
 // Many sessions of every shape at once: sizes, chunks, paces, socket buffers,
 // urgent bytes, and who ends when. Each end must get every byte and an end.
 func TestRandomStreams(t *testing.T) {

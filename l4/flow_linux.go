@@ -226,11 +226,12 @@ func (l *loop) fill(f *flow, src *sock) {
 	switch {
 	case errno == syscall.EINVAL:
 		f.by = copyOnly
-	case errno == syscall.EAGAIN:
-		src.readable, src.sticky = false, false
-	case errno == 0 && n == 0, errno == syscall.ENOMEM:
-		// A splice takes an urgent mark for the end, and memory may be short for it
-		// alone. A receive knows better.
+	case errno == syscall.EAGAIN && !src.sticky:
+		src.readable = false
+	case errno == syscall.EAGAIN, errno == syscall.ENOMEM, errno == 0 && n == 0:
+		// A splice does not pass an urgent mark, and says at it that there is nothing,
+		// or takes it for the end. Memory may be short for it alone. A receive knows
+		// better.
 		f.by, f.count = byCopy, 0
 	case errno != 0:
 		// Behind an urgent mark there may be bytes before the failure.

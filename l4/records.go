@@ -9,9 +9,9 @@ import (
 	"sluice/l4/session"
 )
 
-// recordsMax bounds the records that wait to be handed over: some 100 ms of a
-// loop that does nothing but short sessions. Chosen.
-const recordsMax = 4096
+// recordsMax bounds the records of one loop that wait to be handed over: as many
+// sessions as a loop may well have to end at once, some 20 MB. Chosen.
+const recordsMax = 1 << 16
 
 // records hands finished sessions over to their frontends, from a goroutine of
 // its own: who takes them may be slow, and then some are dropped and counted.
