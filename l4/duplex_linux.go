@@ -269,6 +269,7 @@ func (l *loop) close(d *duplex, v session.Verb) {
 		l.leftAt = l.now
 	}
 	l.left = append(l.left, finished{f, e.config, r})
+	l.flushRecords() // more can end in one turn than may wait
 }
 
 // source returns our own address towards the backend, as net.Conn would give it.

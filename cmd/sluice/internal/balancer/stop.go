@@ -33,6 +33,9 @@ func (b *Balancer) stop() {
 	defer cancel()
 	cut := b.drain(ctx)
 	b.engine.Close()
+	if n := b.engine.Dropped(); n > 0 {
+		b.log.Warn("session records dropped: sessions ended faster than they could be recorded", zap.Int64(logs.Count, n))
+	}
 	b.closeAdmin()
 	for _, w := range b.pools {
 		w.stopProbing()
