@@ -18,7 +18,7 @@ import (
 // the end of a linger, or after the process did not run for a while. Who takes
 // the records keeps up, so none is lost.
 func TestNoRecordIsLostWhenManySessionsEndAtOnce(t *testing.T) {
-	const sessions = 2 * recordsMax
+	const sessions = recordsMax + recordsAtOnce
 	strategy, err := balance.ByName("round_robin", "")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestNoRecordIsLostWhenManySessionsEndAtOnce(t *testing.T) {
 	f := e.NewFrontend(*cfg)
 
 	e.driver.(*looping).onAll(func(_ int, l *loop) {
-		entry := newEntry(f, cfg, "")
+		entry := newEntry(f, cfg, "", 0)
 		for range sessions {
 			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
 			if err != nil {
