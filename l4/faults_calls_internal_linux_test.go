@@ -54,6 +54,7 @@ func (k *faulty) calls() epoll.Calls {
 		if f := k.fateOf("shutdown", fd); f.errno != 0 {
 			return f.errno
 		}
+		k.moved()
 		return real.Shutdown(fd, how)
 	}
 	c.Close = func(fd int) syscall.Errno {
@@ -139,7 +140,7 @@ func (k *faulty) count(call string, real func(max int) (int, syscall.Errno), max
 		if f.short && call == "recv" {
 			k.again(fds...)
 		}
-		if n > 0 {
+		if errno == 0 { // 0 bytes are an end
 			k.moved()
 		}
 		return n, errno
@@ -188,4 +189,23 @@ func (k *faulty) setPipeSize(fd, size int) (int, syscall.Errno) {
 	}
 	k.real.SetPipeSize(fd, k.shrink)
 	return size, 0
+}
+
+// calledSoFar returns how many calls of a kind there were.
+func (k *faulty) calledSoFar(call string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.made[call]
+}
+
+// stillOpen returns how many descriptors of a call are open.
+func (k *faulty) stillOpen(call string) (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.owned {
+		if c == call {
+			n++
+		}
+	}
+	return n
 }

@@ -68,7 +68,7 @@ type idleWaits struct{ n, progress int }
 
 // idleMax is how many of those are no spin: orders and clients that another loop
 // was faster to take wake in vain.
-const idleMax = 50
+const idleMax = 300
 
 func newFaulty(t testing.TB, seed uint64, plan func(call string, nth int, dice *rand.Rand) fate) *faulty {
 	return &faulty{
@@ -239,23 +239,4 @@ func (k *faulty) over() {
 		unix.Close(fd)
 	}
 	k.held = nil
-}
-
-// calledSoFar returns how many calls of a kind there were.
-func (k *faulty) calledSoFar(call string) int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.made[call]
-}
-
-// stillOpen returns how many descriptors of a call are open.
-func (k *faulty) stillOpen(call string) (n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, c := range k.owned {
-		if c == call {
-			n++
-		}
-	}
-	return n
 }

@@ -44,6 +44,7 @@ func TestPanicInARelay(t *testing.T) {
 					whole++
 				}
 			}
+			tr.until("only the crowd is left", func() bool { return tr.front.Status().Active <= 2 })
 			if n := tr.front.Status().Active; n != 2 || whole != 2 {
 				t.Errorf("%d sessions of the crowd are left, want 2; %d later ones were whole, want 2", n, whole)
 			}
