@@ -145,8 +145,30 @@ func TestBackendThatIsOurselvesIsRefused(t *testing.T) {
 	tr.run(p)
 	tr.until("it is over", func() bool { return tr.front.Status().Active == 0 })
 	tr.close()
-	r := tr.recordOf[p.addr]
-	if r.Cause != session.ConnectFailed || len(r.Attempts) != 2 || r.Attempts[0].Error != "refused" || r.Attempts[1].Error != "refused" {
-		t.Errorf("record %+v, want two refused dials", r)
+	for _, r := range tr.recordOf {
+		if r.Cause != session.ConnectFailed || len(r.Attempts) != 2 || r.Attempts[0].Error != "refused" || r.Attempts[1].Error != "refused" {
+			t.Errorf("record %+v, want two refused dials", r)
+		}
 	}
+}
+
+// The socket of a dial that failed is closed before the next dial.
+func TestRefusedDialLeavesNoSocket(t *testing.T) {
+	t.Parallel()
+	k := newFaulty(t, 0, nil)
+	tr := startTrial(t, k, shape{loops: 1, buffer: 512, set: patient()})
+	spec := tr.poolConfig()
+	spec.Backends[0] = pool.Spec{ID: "refuses", Address: l4test.Refuse(t), Weight: 1}
+	tr.pool.Apply(spec)
+	go tr.listener.Serve()
+	leave := tr.crowd(6)
+	if n := k.stillOpen("socket"); n != 6 {
+		t.Errorf("6 sessions have %d sockets towards backends", n)
+	}
+	if n := k.calledSoFar("connect"); n < 7 {
+		t.Errorf("%d dials: none was refused", n)
+	}
+	leave()
+	tr.until("they are gone", func() bool { return tr.front.Status().Active == 0 })
+	tr.close()
 }
