@@ -74,6 +74,40 @@ func TestBulkBehindAnUrgentByteArrives(t *testing.T) {
 	})
 }
 
+// A backend that answers and resets in the middle of an upload has not ended: the
+// splice towards it may take the error before any event tells of it.
+func TestResetInTheMiddleOfAnUploadIsNoEnd(t *testing.T) {
+	times := 300
+	if testing.Short() {
+		times = 60
+	}
+	onEngines(t, func(t *testing.T, start starter) {
+		r := start(t, setup{})
+		for range times {
+			e := r.ends()
+			uploaded := make(chan struct{})
+			go func() {
+				defer close(uploaded)
+				for chunk := make([]byte, 256<<10); ; {
+					if _, err := e[session.Client].Write(chunk); err != nil {
+						return
+					}
+				}
+			}()
+			io.CopyN(io.Discard, e[session.Backend].TCPConn, 4<<20)
+			e[session.Backend].send(0, 2000)
+			io.CopyN(io.Discard, e[session.Backend].TCPConn, 1<<20)
+			e[session.Backend].SetLinger(0)
+			e[session.Backend].Close()
+			if rec := r.record(); rec.Cause != session.BackendReset {
+				t.Errorf("cause %s, want %s", rec.Cause, session.BackendReset)
+			}
+			e[session.Client].Close()
+			<-uploaded
+		}
+	})
+}
+
 // Many sessions of every shape at once: sizes, chunks, paces, socket buffers,
 // urgent bytes, and who ends when. Each end must get every byte and an end.
 func TestRandomStreams(t *testing.T) {

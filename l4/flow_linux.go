@@ -275,10 +275,10 @@ func (l *loop) empty(d *duplex, from session.Side) int {
 //
 // A socket tells of a reset once, and a splice towards it can take that and keep
 // it: receiving then meets what looks like an end. Only what the kernel received
-// says whether there was one.
+// says whether there was one; the event of the reset may be still to come.
 func (l *loop) over(d *duplex, from session.Side) {
 	f, src := &d.flows[from], &d.socks[from]
-	if f.err == 0 && src.hung && d.flows[from.Other()].piped {
+	if f.err == 0 && d.flows[from.Other()].piped {
 		closed, received, ok := l.kernel.Info(int(src.fd))
 		if ok && closed && received <= uint64(d.brain.Bytes(from)) {
 			f.err = uint16(syscall.ECONNRESET)
