@@ -79,6 +79,8 @@ var fixedScripts = map[string]struct {
 	"urgent under back-pressure":             {script: "backend hold; client write 1000; client urgent; client write 2000000; client end; backend sync; backend ended", times: 3},
 	"urgent, data, then reset":               {script: "client urgent; client write 14; client reset", times: 50},
 	"urgent, data, then reset, backwards":    {script: "backend write 7000; backend urgent; backend write 14; backend reset", times: 50},
+	"urgent in the middle of much":           {script: "client write 3000000; client urgent; client write 3000000; backend read; client last 1", times: 5},
+	"urgent behind much, backwards":          {script: "backend write 3000000; backend urgent; backend write 100; client read; backend last 1", times: 5},
 	"one pauses":                             {script: "client hold; backend write 5000000; client sync; client take 100000; client sync; client read; client last 10", times: 3},
 	"both pause in turn":                     {script: "client hold; backend write 4000000; client sync; client read; backend hold; client write 3000000; backend sync; backend read", times: 3},
 	// A send queue of megabytes reports room only after a third of it has gone,
