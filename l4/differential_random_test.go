@@ -31,7 +31,7 @@ func randomScript(seed uint64) script {
 		next := step{side: session.Side(rng.IntN(2)), op: weighted[rng.IntN(len(weighted))]}
 		switch {
 		case next.op == opPush:
-			next.n = 4 << 20
+			next.n = 2 << 20
 		case sized[next.op]:
 			next.n = 1 + rng.Int64N(sizes[rng.IntN(len(sizes))])
 		}
