@@ -386,7 +386,7 @@ func TestArchitecture(t *testing.T) {
 	if len(all) == 0 {
 		t.Fatal("no source was found")
 	}
-	commands := []string{"scripts/test", "scripts/check"}
+	commands := []string{"scripts/test", "scripts/check", "scripts/bench"}
 	for _, c := range newRoot().Commands() {
 		commands = append(commands, c.CommandPath())
 	}
