@@ -129,7 +129,7 @@ func (z *fuzz) event(b byte) {
 	case 'g':
 		z.gone()
 	case 'a':
-		z.asked(pick([]session.Cause{session.Killed, session.Shutdown, "drained"}, z.byte()))
+		z.asked(pick([]session.Cause{session.Killed, session.Shutdown}, z.byte()))
 	case 'm':
 		z.bytesMoved(session.Side(z.byte()%2), int64(z.byte()))
 	case 'e':
@@ -221,6 +221,8 @@ func (z *fuzz) end(side session.Side, err error) {
 	switch {
 	case !z.relaying || z.verb != session.None || z.closed:
 	case err == nil && z.ended[side]:
+	case err == faults["nofiles"]: // whoever had ended
+		want, cause = session.Abort, session.LocalFault
 	case err != nil && z.ended[side], err == nil && z.broken[side]:
 		want, cause = []session.Verb{session.Abort, session.Linger}[side], closed[side]
 	case err == syscall.EPIPE:
