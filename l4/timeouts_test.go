@@ -121,9 +121,9 @@ func TestTinyLimits(t *testing.T) {
 // B021: small messages wait for nobody's acknowledgement: two writes and one
 // answer would meet Nagle's algorithm and a delayed ACK, 40 ms each time, or
 // every third where only one of the sockets delays. A busy machine delays too,
-// but not each time it is asked.
+// but not each time it is asked; and other tests would keep this process busy.
 func TestSmallMessagesAreNotDelayed(t *testing.T) {
-	onEngines(t, func(t *testing.T, start starter) {
+	onEnginesAlone(t, func(t *testing.T, start starter) {
 		r := start(t, setup{})
 		client, backend := r.pair()
 		client.SetDeadline(time.Now().Add(6 * l4test.Patience))
