@@ -254,10 +254,10 @@ func (l *loop) close(d *duplex, v session.Verb) {
 		l.drop(&d.flows[side])
 	}
 	l.timers.Stop(&d.timer)
-	if d.socks[session.Client].ended || d.socks[session.Backend].ended {
-		f.counters.halfClosed.Add(-1)
-	}
 	r := d.brain.Close(l.now, source, f.counters.active.Load())
+	if d.socks[session.Client].ended || d.socks[session.Backend].ended {
+		f.counters.halfClosed.Add(-1) // behind what may panic: then close comes again
+	}
 	l.slots.put(d)
 	l.load.Add(-1)
 	f.leave(e.config, r.Redials())
