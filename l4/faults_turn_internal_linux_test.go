@@ -44,17 +44,23 @@ func TestEndBehindBytesOfOneEventIsNotLost(t *testing.T) {
 	}
 }
 
+// onlyHand makes a backend that hands its connections over the only one.
+func (tr *trial) onlyHand() <-chan *net.TCPConn {
+	habit, conns := l4test.Hand(tr.t)
+	tr.backends = append(tr.backends, l4test.Serve(tr.t, habit))
+	spec := tr.poolConfig()
+	spec.Backends = spec.Backends[2:]
+	tr.pool.Apply(spec)
+	return conns
+}
+
 // A session ends, a new client takes its place and its descriptor, and an event
 // of the old one comes behind, all in one batch.
 func TestEventOfASessionBeforeIsNotTheNextOnes(t *testing.T) {
 	t.Parallel()
 	k := newFaulty(t, 0, nil)
 	tr := startTrial(t, k, shape{loops: 1, buffer: 512, set: patient()})
-	habit, conns := l4test.Hand(t)
-	tr.backends = append(tr.backends, l4test.Serve(t, habit))
-	spec := tr.poolConfig()
-	spec.Backends = spec.Backends[2:]
-	tr.pool.Apply(spec)
+	conns := tr.onlyHand()
 	go tr.listener.Serve()
 	for range 20 {
 		old, err := net.Dial("tcp", tr.listener.Addr())
@@ -146,11 +152,7 @@ func TestIdleSessionHoldsNothing(t *testing.T) {
 	t.Parallel()
 	k := newFaulty(t, 0, nil)
 	tr := startTrial(t, k, shape{loops: 1, buffer: 1024, set: patient()})
-	habit, conns := l4test.Hand(t)
-	tr.backends = append(tr.backends, l4test.Serve(t, habit))
-	spec := tr.poolConfig()
-	spec.Backends = spec.Backends[2:]
-	tr.pool.Apply(spec)
+	conns := tr.onlyHand()
 	go tr.listener.Serve()
 	const sessions, bytes = 10, 200_000
 	var clients []net.Conn

@@ -22,8 +22,8 @@ const loopBuffer = 64 << 10
 // a while after that. A thread locked to the loop made each time cost more.
 const yieldEvery = 5 * time.Millisecond
 
-// recordDelay bounds how long a record waits for others: to wake who takes them
-// costs more than to count a session out.
+// A record waits for others, that long and for so many at most: to wake who takes
+// them costs more than to count a session out. Chosen.
 const (
 	recordDelay   = 5 * time.Millisecond
 	recordsAtOnce = 256
@@ -37,8 +37,8 @@ type loopConfig struct {
 	splice bool
 }
 
-// loop is one event loop: a thread that accepts, dials, relays and times its own
-// sessions. Everything but the mailbox and load is the thread's alone.
+// loop is one event loop: a goroutine that accepts, dials, relays and times its
+// own sessions. Everything but the mailbox and load is that goroutine's alone.
 type loop struct {
 	engine  *looping
 	kernel  *epoll.Kernel
