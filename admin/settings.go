@@ -1,6 +1,9 @@
 package admin
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // Settings are what the file says of the admin side. They must not be changed
 // once New or Use has them.
@@ -19,7 +22,8 @@ type Token struct {
 // ProxySettings are those of the HTTP /proxy path. The zero value is off.
 type ProxySettings struct {
 	Enabled         bool
-	Pool            string // of /proxy; empty: the only one
+	Pool            string         // of /proxy; empty: the only one
+	TrustedFrom     []netip.Prefix // peers whose X-Forwarded-* headers are believed
 	ResponseTimeout time.Duration
 }
 

@@ -67,6 +67,12 @@ func (r *reload) policy(pol Policy) {
 	}
 	r.differs("max_failures", old.MaxFailures, pol.MaxFailures)
 	r.differs("retry_after", old.RetryAfter, pol.RetryAfter)
+	r.differs("slow_start", old.SlowStart, pol.SlowStart)
+	r.differs("on_down", onDown(old.CloseDown), onDown(pol.CloseDown))
+	r.differs("on_remove", onRemove(old.CloseGone), onRemove(pol.CloseGone))
+	r.differs("drain_timeout", old.DrainFor, pol.DrainFor)
+	r.differs("queue_max", old.QueueMax, pol.QueueMax)
+	r.differs("queue_timeout", old.QueueFor, pol.QueueFor)
 	r.differs("all_down", allDown(old.TryAll), allDown(pol.TryAll))
 	r.differs("active probes", onOff(old.Probed), onOff(pol.Probed))
 	r.differs("init", old.Init, pol.Init)
@@ -103,6 +109,20 @@ func allDown(try bool) string {
 		return "try"
 	}
 	return "refuse"
+}
+
+func onDown(ends bool) string {
+	if ends {
+		return "close"
+	}
+	return "keep"
+}
+
+func onRemove(ends bool) string {
+	if ends {
+		return "close"
+	}
+	return "drain"
 }
 
 func onOff(on bool) string {
@@ -185,7 +205,18 @@ func (r *reload) backend(s Spec) {
 func (r *reload) values(e *entry, s Spec) {
 	r.value(e, "weight", &e.weight, e.spec.Weight, s.Weight)
 	r.value(e, "max_sessions", &e.maxSessions, e.spec.MaxSessions, s.MaxSessions)
+	if e.spec.SendProxy != s.SendProxy {
+		r.say("backend %s send_proxy %s -> %s", e.id, proxyVersion(e.spec.SendProxy), proxyVersion(s.SendProxy))
+		e.greets.Store(int32(s.SendProxy))
+	}
 	e.spec = s
+}
+
+func proxyVersion(n int) string {
+	if n == 0 {
+		return "off"
+	}
+	return fmt.Sprintf("v%d", n)
 }
 
 func (r *reload) value(e *entry, key string, inForce *int, old, now int) {

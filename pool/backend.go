@@ -35,7 +35,8 @@ type Backend struct {
 	health  atomic.Int32 // a Health; written under the pool's mutex
 	trial   atomic.Int32 // trialNone, trialOpen or trialTaken
 	suspect atomic.Bool
-	removed atomic.Bool // no member; set after, and cleared before, the snapshot that says so
+	greets  atomic.Int32 // see SendProxy
+	removed atomic.Bool  // no member; set after, and cleared before, the snapshot that says so
 
 	traffic traffic
 }
@@ -57,6 +58,10 @@ func (b *Backend) ID() string { return b.id }
 
 // Address returns the address as configured: "host:port" or "unix:/path".
 func (b *Backend) Address() string { return b.address }
+
+// SendProxy returns the version of the PROXY header that a session to the backend
+// begins with; 0 is none.
+func (b *Backend) SendProxy() int { return int(b.greets.Load()) }
 
 // Active returns the sessions held now, pending dials included.
 func (b *Backend) Active() int64 { return b.active.Load() }

@@ -14,6 +14,7 @@ type Spec struct {
 	Address     string // "host:port" or "unix:/path"; unique within the pool
 	Weight      int    // 0 to MaxWeight; 0 gets no new sessions
 	MaxSessions int    // 0 means no limit
+	SendProxy   int    // version of the PROXY header that sessions to it begin with; 0 is none
 }
 
 // Policy is how a pool treats its backends. Its zero value never takes a
@@ -21,7 +22,13 @@ type Spec struct {
 type Policy struct {
 	MaxFailures int           // consecutive failed dials that take a backend out; 0 means never
 	RetryAfter  time.Duration // without probes: a backend that was taken out gets one trial session after this
+	SlowStart   time.Duration // one that comes up gets its full share only after this; 0 is at once
 	TryAll      bool          // with no backend up, use those that are down rather than refuse
+	CloseDown   bool          // sessions of a backend that goes down end
+	CloseGone   bool          // sessions of a backend that is removed end at once
+	DrainFor    time.Duration // sessions of one that is drained or removed end after this; 0 is never
+	QueueMax    int           // clients that wait while every usable backend is full; 0 is none
+	QueueFor    time.Duration // how long each waits
 	Probed      bool          // active probes run and decide when a backend returns
 	Init        Init          // what a new backend counts as before its first probe; ignored unless Probed
 }

@@ -11,9 +11,11 @@ func (in *input) config(root table) *Config {
 	var listens, frontends, pools claims
 	admin := root.sub("admin")
 	proxy := admin.sub("proxy")
-	var at *endpoint
+	var at adminSockets
 	c.Admin, at = admin.admin(proxy)
-	listens.listen(admin, "the admin side", c.Admin.Listen, at)
+	listens.listen(admin, "listen", "the admin side", c.Admin.Listen, at.api)
+	listens.listen(admin, "probe_listen", "probe_listen of the admin side", c.Admin.ProbeListen, at.probes)
+	listens.listen(proxy, "listen", "[admin.proxy]", c.Admin.ProxyListen, at.proxy)
 	for _, t := range root.subs("pool") {
 		p := t.pool()
 		pools.name(t, p.Name)
@@ -21,11 +23,11 @@ func (in *input) config(root table) *Config {
 	}
 	forward := c.Admin.Settings.Proxy
 	pools.refer(proxy, forward.Pool)
-	used := map[string]bool{forward.Pool: forward.Enabled && c.Admin.Listen != ""}
+	used := map[string]bool{forward.Pool: forward.Enabled && (c.Admin.Listen != "" || c.Admin.ProxyListen != "")}
 	for _, t := range root.subs("frontend") {
 		f, at := t.frontend()
 		frontends.name(t, f.Name)
-		listens.listen(t, t.at(""), f.Listen, at)
+		listens.listen(t, "listen", t.at(""), f.Listen, at)
 		pools.refer(t, f.Pool)
 		t.noCircle(f, at, c.Pools)
 		used[f.Pool] = true

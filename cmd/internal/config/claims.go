@@ -68,13 +68,13 @@ func (c *claims) backend(t table, text string, at endpoint) {
 }
 
 // listen claims an address to listen on; nil is none.
-func (c *claims) listen(t table, owner, text string, at *endpoint) {
+func (c *claims) listen(t table, key, owner, text string, at *endpoint) {
 	if at == nil {
 		return
 	}
 	for _, o := range c.all {
 		if at.overlaps(o.at) {
-			t.wrong("listen", "%s cannot be bound beside %s of %s (%s)", quote(text), quote(o.text), o.owner, o.source())
+			t.wrong(key, "%s cannot be bound beside %s of %s (%s)", quote(text), quote(o.text), o.owner, o.source())
 			break
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -50,10 +51,13 @@ type Config struct {
 
 // Process is the [process] table.
 type Process struct {
-	DrainTimeout time.Duration
-	Engine       string // auto, copy or epoll
-	Loops        int    // event loops of epoll; 0 is one for each processor
-	MaxSessions  int    // 0: derived from the descriptor limit
+	DrainTimeout  time.Duration
+	PreDrainDelay time.Duration // not ready and still accepting, before DrainTimeout
+	Watch         bool          // reload when the content of the file changes
+	StateFile     string        // empty: the default place; "none": off
+	Engine        string        // auto, copy or epoll
+	Loops         int           // event loops of epoll; 0 is one for each processor
+	MaxSessions   int           // 0: derived from the descriptor limit
 }
 
 // Log is the [log] table.
@@ -66,8 +70,11 @@ type Log struct {
 
 // Admin is the [admin] table.
 type Admin struct {
-	Listen   string // empty: off
-	Settings admin.Settings
+	Listen      string // empty: off
+	Mode        uint32 // of a unix socket
+	ProbeListen string // empty: none
+	ProxyListen string // empty: none
+	Settings    admin.Settings
 }
 
 // Frontend is one [[frontend]].
@@ -77,16 +84,42 @@ type Frontend struct {
 	Mode        uint32 // of a unix socket
 	Pool        string
 	MaxSessions int
+	Admission   Admission
 	Settings    session.Settings
+}
+
+// Admission is who may come in through a frontend.
+type Admission struct {
+	SessionsPerClient int            // at the same time; 0 is no limit
+	RatePerClient     int            // new sessions per second; 0 is no limit
+	Allow, Deny       []netip.Prefix // masked and unmapped; no Allow is everybody, Deny wins
+	Header            string         // PROXY header: off, accept or require
+	HeaderFrom        []netip.Prefix // peers that may send one
+	HeaderTimeout     time.Duration
 }
 
 // Pool is one [[pool]].
 type Pool struct {
 	Name   string
 	Config pool.Config
-	Probe  string // none or tcp
+	Probe  Probe
 	Health health.Policy
 }
+
+// Probe is what one active check of a backend does. Its zero value is none.
+type Probe struct {
+	Kind    string // none, tcp or http
+	Send    string // tcp: bytes to send
+	Expect  string // tcp: a regular expression that the answer must match; empty: any, also none
+	Path    string // http
+	Host    string // http: empty is the address probed
+	Status  []StatusRange
+	Port    int    // instead of the backend's; 0: the backend's
+	Address string // host instead of the backend's; empty: the backend's
+}
+
+// StatusRange is a range of HTTP status codes, both ends included.
+type StatusRange struct{ First, Last int }
 
 // Load reads and checks the file at path. The error lists every mistake, one
 // per line, each with file, line, key and what to do about it.

@@ -22,16 +22,18 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	got := newDocument().parsed(t)
 	want := &Config{
-		Process: Process{DrainTimeout: 25 * time.Second, Engine: "auto"},
+		Process: Process{DrainTimeout: 25 * time.Second, Watch: true, Engine: "auto"},
 		Log:     Log{Level: "info", Format: "console", Access: "all", LogEmpty: true},
 		Admin: Admin{
 			Listen: "127.0.0.1:8404",
+			Mode:   0o600,
 			Settings: admin.Settings{
 				Proxy: admin.ProxySettings{Enabled: true, ResponseTimeout: time.Minute},
 			},
 		},
 		Frontends: []Frontend{{
 			Name: "f", Listen: "127.0.0.1:0", Mode: 0o660, Pool: "p",
+			Admission: Admission{Header: "off", HeaderTimeout: 5 * time.Second},
 			Settings: session.Settings{
 				Attempts:         3,
 				ConnectTimeout:   2 * time.Second,
@@ -44,10 +46,12 @@ func TestDefaults(t *testing.T) {
 			Name: "p",
 			Config: pool.Config{
 				Strategy: pool.Strategy{Name: "round_robin"},
-				Policy:   pool.Policy{MaxFailures: 3, RetryAfter: 10 * time.Second, Probed: true, Init: pool.InitUp},
+				Policy: pool.Policy{
+					MaxFailures: 3, RetryAfter: 10 * time.Second, QueueFor: 5 * time.Second, Probed: true, Init: pool.InitUp,
+				},
 				Backends: []pool.Spec{{ID: "127.0.0.1:7001", Address: "127.0.0.1:7001", Weight: 1}},
 			},
-			Probe: "tcp",
+			Probe: Probe{Kind: "tcp", Path: "/", Status: []StatusRange{{200, 399}}},
 			Health: health.Policy{
 				Interval: 2 * time.Second, DownInterval: time.Second, Timeout: time.Second, Rise: 2, Fall: 3,
 			},

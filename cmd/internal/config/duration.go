@@ -22,6 +22,7 @@ var (
 	spanEvery  = span{time.Millisecond, 24 * time.Hour, false}       // repetition
 	spanAnswer = span{time.Millisecond, 24 * time.Hour, false}       // an HTTP answer
 	spanLimit  = span{time.Millisecond, 365 * 24 * time.Hour, true}  // of a session's life
+	spanDelay  = span{time.Millisecond, 24 * time.Hour, true}        // before something begins
 	spanRetry  = span{time.Millisecond, 365 * 24 * time.Hour, false} // until another try
 	// The kernel keeps TCP_USER_TIMEOUT as milliseconds in 31 bits: 596.5 hours.
 	spanUser = span{time.Millisecond, 596 * time.Hour, true}

@@ -29,6 +29,7 @@ func (t table) frontend() (Frontend, *endpoint) {
 	absent := DefaultSettings()
 	f := Frontend{
 		MaxSessions: t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
+		Admission:   t.admission(),
 		Settings: session.Settings{
 			Attempts:         t.whole("attempts", absent.Attempts, 1, 100),
 			ConnectTimeout:   t.duration("connect_timeout", absent.ConnectTimeout, spanDial),

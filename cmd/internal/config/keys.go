@@ -20,43 +20,38 @@ var (
 		known: strings.Fields("process log admin frontend pool")}
 
 	processKeys = &keys{name: "process", header: "[process]", parent: rootKeys,
-		known: strings.Fields("drain_timeout engine loops max_sessions"),
-		later: strings.Fields("watch pre_drain_delay")}
+		known: strings.Fields("drain_timeout pre_drain_delay watch state_file engine loops max_sessions")}
 
 	logKeys = &keys{name: "log", header: "[log]", parent: rootKeys,
 		known: strings.Fields("level format access log_empty")}
 
 	adminKeys = &keys{name: "admin", header: "[admin]", parent: rootKeys,
-		known: strings.Fields("listen token_file hosts proxy"),
-		later: strings.Fields("probe_listen")}
+		known: strings.Fields("listen mode token_file probe_listen hosts proxy")}
 
 	proxyKeys = &keys{name: "proxy", header: "[admin.proxy]", parent: adminKeys,
-		known: strings.Fields("enabled pool response_timeout"),
-		later: strings.Fields("listen trusted_from")}
+		known: strings.Fields("enabled pool listen trusted_from response_timeout")}
 
 	frontendKeys = &keys{name: "frontend", header: "[[frontend]]", parent: rootKeys,
 		known: strings.Fields(`name listen pool attempts connect_timeout dial_budget idle_timeout
-			half_close_timeout keepalive user_timeout max_sessions mode`),
-		later: strings.Fields(`max_sessions_per_client max_rate_per_client allow deny
-			proxy_protocol proxy_protocol_from proxy_header_timeout`),
+			half_close_timeout keepalive user_timeout max_sessions max_sessions_per_client max_rate_per_client
+			allow deny proxy_protocol proxy_protocol_from proxy_header_timeout mode`),
 		label: strings.Fields("name")}
 
 	keepaliveKeys = &keys{name: "keepalive", header: "keepalive = { ... }", parent: frontendKeys,
 		known: strings.Fields("idle interval count")}
 
 	poolKeys = &keys{name: "pool", header: "[[pool]]", parent: rootKeys,
-		known: strings.Fields("name strategy ties max_failures retry_after all_down health backend"),
-		later: strings.Fields(`on_down on_remove drain_timeout send_proxy queue_max queue_timeout
-			hold_timeout release_rate`),
+		known: strings.Fields(`name strategy ties max_failures retry_after slow_start all_down on_down on_remove
+			drain_timeout send_proxy queue_max queue_timeout health backend`),
+		later: strings.Fields("hold_timeout release_rate"),
 		label: strings.Fields("name")}
 
 	healthKeys = &keys{name: "health", header: "[pool.health]", parent: poolKeys,
-		known: strings.Fields("probe init interval down_interval timeout rise fall"),
-		later: strings.Fields("send expect path host status port address")}
+		known: strings.Fields(`probe init interval down_interval timeout rise fall send expect path host status
+			port address`)}
 
 	backendKeys = &keys{name: "backend", header: "[[pool.backend]]", parent: poolKeys,
-		known: strings.Fields("id address weight max_sessions"),
-		later: strings.Fields("send_proxy"),
+		known: strings.Fields("id address weight max_sessions send_proxy"),
 		label: strings.Fields("id address")}
 
 	everyKeys = []*keys{rootKeys, processKeys, logKeys, adminKeys, proxyKeys, frontendKeys,

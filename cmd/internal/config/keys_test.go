@@ -9,10 +9,13 @@ import (
 
 // other is a value that is not the default, for every key there is.
 var other = map[string]string{
-	"[process].drain_timeout": `"0s"`,
-	"[process].engine":        `"copy"`,
-	"[process].loops":         "2",
-	"[process].max_sessions":  "10",
+	"[process].drain_timeout":   `"0s"`,
+	"[process].pre_drain_delay": `"2s"`,
+	"[process].watch":           "false",
+	"[process].state_file":      `"none"`,
+	"[process].engine":          `"copy"`,
+	"[process].loops":           "2",
+	"[process].max_sessions":    "10",
 
 	"[log].level":     `"debug"`,
 	"[log].format":    `"json"`,
@@ -20,34 +23,52 @@ var other = map[string]string{
 	"[log].log_empty": "false",
 
 	"[admin].listen":                 `""`,
+	"[admin].mode":                   `"0660"`,
+	"[admin].probe_listen":           `":8405"`,
 	"[admin].token_file":             `"testdata/good.tokens"`,
 	"[admin].hosts":                  `["lb.example.com"]`,
 	"[admin.proxy].enabled":          "false",
 	"[admin.proxy].pool":             `"p"`,
+	"[admin.proxy].listen":           `":8080"`,
+	"[admin.proxy].trusted_from":     `["10.0.0.0/8"]`,
 	"[admin.proxy].response_timeout": `"5s"`,
 
-	"[[frontend]].name":               `"g"`,
-	"[[frontend]].listen":             `"[::]:6379"`,
-	"[[frontend]].pool":               `"p2"`,
-	"[[frontend]].attempts":           "1",
-	"[[frontend]].connect_timeout":    `"500ms"`,
-	"[[frontend]].dial_budget":        `"1m30s"`,
-	"[[frontend]].idle_timeout":       `"24h"`,
-	"[[frontend]].half_close_timeout": `"0s"`,
-	"[[frontend]].user_timeout":       `"30s"`,
-	"[[frontend]].max_sessions":       "1",
-	"[[frontend]].mode":               `"0600"`,
+	"[[frontend]].name":                    `"g"`,
+	"[[frontend]].listen":                  `"[::]:6379"`,
+	"[[frontend]].pool":                    `"p2"`,
+	"[[frontend]].attempts":                "1",
+	"[[frontend]].connect_timeout":         `"500ms"`,
+	"[[frontend]].dial_budget":             `"1m30s"`,
+	"[[frontend]].idle_timeout":            `"24h"`,
+	"[[frontend]].half_close_timeout":      `"0s"`,
+	"[[frontend]].user_timeout":            `"30s"`,
+	"[[frontend]].max_sessions":            "1",
+	"[[frontend]].max_sessions_per_client": "3",
+	"[[frontend]].max_rate_per_client":     "4",
+	"[[frontend]].allow":                   `["10.0.0.0/8"]`,
+	"[[frontend]].deny":                    `["10.0.0.0/8", "::1"]`,
+	"[[frontend]].proxy_protocol":          `"accept"`,
+	"[[frontend]].proxy_protocol_from":     `["127.0.0.1"]`,
+	"[[frontend]].proxy_header_timeout":    `"1s"`,
+	"[[frontend]].mode":                    `"0600"`,
 
 	"keepalive = { ... }.idle":     `"0s"`,
 	"keepalive = { ... }.interval": `"1s"`,
 	"keepalive = { ... }.count":    "2",
 
-	"[[pool]].name":         `"q"`,
-	"[[pool]].strategy":     `"least_connections"`,
-	"[[pool]].ties":         `"rotate"`,
-	"[[pool]].max_failures": "0",
-	"[[pool]].retry_after":  `"1m"`,
-	"[[pool]].all_down":     `"try"`,
+	"[[pool]].name":          `"q"`,
+	"[[pool]].strategy":      `"least_connections"`,
+	"[[pool]].ties":          `"rotate"`,
+	"[[pool]].max_failures":  "0",
+	"[[pool]].retry_after":   `"1m"`,
+	"[[pool]].slow_start":    `"30s"`,
+	"[[pool]].all_down":      `"try"`,
+	"[[pool]].on_down":       `"close"`,
+	"[[pool]].on_remove":     `"close"`,
+	"[[pool]].drain_timeout": `"1m"`,
+	"[[pool]].send_proxy":    `"v1"`,
+	"[[pool]].queue_max":     "9",
+	"[[pool]].queue_timeout": `"1s"`,
 
 	"[pool.health].probe":         `"none"`,
 	"[pool.health].init":          `"down"`,
@@ -56,19 +77,29 @@ var other = map[string]string{
 	"[pool.health].timeout":       `"100ms"`,
 	"[pool.health].rise":          "1",
 	"[pool.health].fall":          "1",
+	"[pool.health].send":          `"PING\r\n"`,
+	"[pool.health].expect":        `"^\\+PONG"`,
+	"[pool.health].path":          `"/healthz"`,
+	"[pool.health].host":          `"a.test"`,
+	"[pool.health].status":        `"200,301-302"`,
+	"[pool.health].port":          "81",
+	"[pool.health].address":       `"127.0.0.2"`,
 
 	"[[pool.backend]].id":           `"b"`,
 	"[[pool.backend]].address":      `"unix:/run/redis.sock"`,
 	"[[pool.backend]].weight":       "0",
 	"[[pool.backend]].max_sessions": "7",
+	"[[pool.backend]].send_proxy":   `"v2"`,
 }
 
 // needs are further lines without which a key may not be set.
 var needs = map[string][3]string{
-	"[[frontend]].mode": {"[[frontend]]", "listen", `"unix:/run/f.sock"`},
-	"[[pool]].ties":     {"[[pool]]", "strategy", `"least_connections"`},
-	"[[pool]].name":     {"[[frontend]]", "pool", `"q"`},
-	"[[frontend]].pool": {"[[pool]]", "name", `"p2"`},
+	"[admin].mode":                {"[admin]", "listen", `"unix:/run/admin.sock"`},
+	"[[frontend]].proxy_protocol": {"[[frontend]]", "proxy_protocol_from", `["10.0.0.0/8"]`},
+	"[[frontend]].mode":           {"[[frontend]]", "listen", `"unix:/run/f.sock"`},
+	"[[pool]].ties":               {"[[pool]]", "strategy", `"least_connections"`},
+	"[[pool]].name":               {"[[frontend]]", "pool", `"q"`},
+	"[[frontend]].pool":           {"[[pool]]", "name", `"p2"`},
 }
 
 // eachKey calls f for every supported key that is no table.
@@ -101,7 +132,7 @@ func TestEachKeyHasAnEffect(t *testing.T) {
 		before, after := newDocument(), newDocument().set(k.header, key, value)
 		if n, ok := needs[k.header+"."+key]; ok {
 			after.set(n[0], n[1], n[2])
-			if key == "mode" || key == "ties" {
+			if key != "name" && key != "pool" {
 				before.set(n[0], n[1], n[2])
 			}
 		}
@@ -172,7 +203,8 @@ func TestRightKeyInAWrongTable(t *testing.T) {
 	f("[[frontend]]", "strategy", "it belongs in [[pool]]")
 	f("[[pool.backend]]", "retry_after", "it belongs in [[pool]]")
 	f("[process]", "level", "it belongs in [log]")
-	f("[log]", "watch", "it belongs in [process] (not supported yet)")
+	f("[log]", "watch", "it belongs in [process]")
+	f("[log]", "hold_timeout", "it belongs in [[pool]] (not supported yet)")
 	f("[[frontend]]", "backend", "it is written [[pool.backend]]")
 	f("the file", "token_file", "it belongs in [admin]")
 	f("[[frontend]]", "idle", `did you mean "idle_timeout", or "idle" in keepalive = { ... }?`)

@@ -23,15 +23,24 @@ func (t table) pool() Pool {
 		Policy: pool.Policy{
 			MaxFailures: t.whole("max_failures", 3, 0, 1000),
 			RetryAfter:  t.duration("retry_after", 10*time.Second, spanRetry),
+			SlowStart:   t.duration("slow_start", 0, spanDelay),
 			TryAll:      t.word("all_down", "refuse", []string{"refuse", "try"}) == "try",
-			Probed:      p.Probe != "none",
+			CloseDown:   t.word("on_down", "keep", []string{"keep", "close"}) == "close",
+			CloseGone:   t.word("on_remove", "drain", []string{"drain", "close"}) == "close",
+			DrainFor:    t.duration("drain_timeout", 0, spanLimit),
+			QueueMax:    t.whole("queue_max", 0, 0, pool.MaxSessionLimit),
+			QueueFor:    t.duration("queue_timeout", 5*time.Second, spanDial),
+			Probed:      p.Probe.Kind != "none",
 			Init:        h.initial(),
 		},
 	}
-	if t.has("retry_after") && p.Probe != "none" {
+	if t.has("queue_timeout") && p.Config.Policy.QueueMax == 0 {
+		t.warn("queue_timeout", "has no effect, since queue_max is 0: nobody waits")
+	}
+	if t.has("retry_after") && p.Probe.Kind != "none" {
 		t.warn("retry_after", `has no effect: probes decide when a backend returns, unless health.probe is "none"`)
 	}
-	p.Config.Backends = t.backends(p.Probe == "tcp")
+	p.Config.Backends = t.backends(p.Probe.Kind == "tcp", t.sendProxy())
 	return p
 }
 
@@ -50,8 +59,8 @@ func (t table) strategy() pool.Strategy {
 }
 
 // health reads all of [pool.health] but init.
-func (t table) health() (probe string, p health.Policy) {
-	probe = t.word("probe", "tcp", []string{"none", "tcp"}, "http", "redis", "postgres", "mysql")
+func (t table) health() (probe Probe, p health.Policy) {
+	probe = t.probe()
 	p = health.Policy{
 		Interval:     t.duration("interval", 2*time.Second, spanEvery),
 		DownInterval: t.duration("down_interval", time.Second, spanEvery),
@@ -59,7 +68,7 @@ func (t table) health() (probe string, p health.Policy) {
 		Rise:         t.whole("rise", 2, 1, 1000),
 		Fall:         t.whole("fall", 3, 1, 1000),
 	}
-	if probe == "none" {
+	if probe.Kind == "none" {
 		t.adviseUnprobed()
 		return probe, p
 	}
@@ -75,11 +84,23 @@ func (t table) adviseUnprobed() {
 	if init := t.values["init"]; init == "probe" || init == "down" {
 		t.wrong("init", `%q waits for a probe, and probe is "none"; write init = "up", or choose a probe`, init)
 	}
-	for _, key := range []string{"interval", "down_interval", "timeout", "rise", "fall"} {
+	for _, key := range []string{"interval", "down_interval", "timeout", "rise", "fall", "port", "address"} {
 		if t.has(key) {
 			t.warn(key, `has no effect, since probe is "none"`)
 		}
 	}
+}
+
+// sendProxy reads the version of the PROXY header that sessions to a backend
+// begin with; 0 is none.
+func (t table) sendProxy() int {
+	switch t.word("send_proxy", "off", []string{"off", "v1", "v2"}) {
+	case "v1":
+		return 1
+	case "v2":
+		return 2
+	}
+	return 0
 }
 
 // initial reads init.
@@ -100,11 +121,11 @@ func (t table) initial() pool.Init {
 const mysqlPort = 3306
 
 // backends reads every [[pool.backend]] and checks them against each other.
-func (t table) backends(connects bool) []pool.Spec {
+func (t table) backends(connects bool, sendProxy int) []pool.Spec {
 	var specs []pool.Spec
 	var ids, addresses claims
 	for _, b := range t.subs("backend") {
-		spec, at := b.backend()
+		spec, at := b.backend(sendProxy)
 		ids.id(b, spec.ID)
 		if at != nil {
 			addresses.backend(b, spec.Address, *at)
@@ -131,13 +152,17 @@ func (t table) adviseBackends(specs []pool.Spec) {
 }
 
 // backend reads one [[pool.backend]]. The endpoint is nil if it is not known.
-func (t table) backend() (pool.Spec, *endpoint) {
+func (t table) backend(sendProxy int) (pool.Spec, *endpoint) {
 	address, at := t.endpoint("address", parseBackend)
 	s := pool.Spec{
 		ID:          t.text("id", address),
 		Address:     address,
 		Weight:      t.whole("weight", 1, 0, pool.MaxWeight),
 		MaxSessions: t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
+		SendProxy:   sendProxy,
+	}
+	if t.has("send_proxy") && t.values["send_proxy"] != "" {
+		s.SendProxy = t.sendProxy()
 	}
 	switch {
 	case t.has("id") && t.values["id"] == s.ID:

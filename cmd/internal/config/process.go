@@ -15,10 +15,13 @@ const loopsLimit = 1024
 // process reads [process].
 func (t table) process() Process {
 	p := Process{
-		DrainTimeout: t.duration("drain_timeout", 25*time.Second, spanLimit),
-		Engine:       t.word("engine", "auto", []string{"auto", "copy", "epoll"}),
-		Loops:        t.whole("loops", 0, 0, loopsLimit),
-		MaxSessions:  t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
+		DrainTimeout:  t.duration("drain_timeout", 25*time.Second, spanLimit),
+		PreDrainDelay: t.duration("pre_drain_delay", 0, spanDelay),
+		Watch:         t.boolean("watch", true),
+		StateFile:     t.text("state_file", ""),
+		Engine:        t.word("engine", "auto", []string{"auto", "copy", "epoll"}),
+		Loops:         t.whole("loops", 0, 0, loopsLimit),
+		MaxSessions:   t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
 	}
 	if p.Engine == "copy" && p.Loops > 0 {
 		t.warn("loops", `has no effect with engine "copy", which has none`)
@@ -36,38 +39,52 @@ func (t table) log() Log {
 	}
 }
 
-// admin reads [admin] with [admin.proxy], and gives the endpoint to listen on; nil
-// if there is none.
-func (t table) admin(proxy table) (Admin, *endpoint) {
+// adminSockets are the endpoints that the admin side listens on; nil where it
+// does not, or where that is not known.
+type adminSockets struct{ api, probes, proxy *endpoint }
+
+// admin reads [admin] with [admin.proxy].
+func (t table) admin(proxy table) (Admin, adminSockets) {
 	a := Admin{
-		Listen: t.text("listen", "127.0.0.1:8404"),
+		Listen:      t.text("listen", "127.0.0.1:8404"),
+		ProbeListen: t.text("probe_listen", ""),
+		ProxyListen: proxy.text("listen", ""),
 		Settings: admin.Settings{
 			Tokens: t.tokens("token_file"),
 			Hosts:  t.hosts("hosts"),
 			Proxy: admin.ProxySettings{
 				Enabled:         proxy.boolean("enabled", true),
 				Pool:            proxy.text("pool", ""),
+				TrustedFrom:     proxy.prefixes("trusted_from"),
 				ResponseTimeout: proxy.duration("response_timeout", time.Minute, spanAnswer),
 			},
 		},
 	}
-	if a.Listen == "" {
-		return a, nil
+	at := adminSockets{
+		api:    t.adminEndpoint("listen", a.Listen),
+		probes: t.adminEndpoint("probe_listen", a.ProbeListen),
+		proxy:  proxy.adminEndpoint("listen", a.ProxyListen),
 	}
-	e, err := parseAddress(a.Listen)
-	switch {
-	case err != nil:
-		t.wrong("listen", "%v", err)
-		return a, nil
-	case e.Unix != "":
-		t.wrong("listen", "a unix socket is not supported yet; write a loopback address and a port")
-		return a, nil
-	}
-	if file := t.values["token_file"]; !e.loopback() && (file == nil || file == "") {
+	a.Mode = t.mode("mode", 0o600, at.api)
+	if file := t.values["token_file"]; at.api != nil && !at.api.loopback() && (file == nil || file == "") {
 		t.wrong("listen", "%s is not loopback, so others could steer this process; "+
 			"set token_file, or listen on 127.0.0.1", quote(a.Listen))
 	}
-	return a, &e
+	return a, at
+}
+
+// adminEndpoint takes the address apart that was read from key; nil if it is
+// empty or wrong.
+func (t table) adminEndpoint(key, text string) *endpoint {
+	if text == "" {
+		return nil
+	}
+	e, err := parseAddress(text)
+	if err != nil {
+		t.wrong(key, "%v", err)
+		return nil
+	}
+	return &e
 }
 
 // hosts reads a list of names under which a browser may reach the admin side.

@@ -51,7 +51,7 @@ func TestExampleShowsTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := setting.ReplaceAllString(text, "$1$2")
-	live = strings.Replace(live, "\nmode = ", "\n# mode = ", 1) // not for a port
+	live = strings.ReplaceAll(live, "\nmode = ", "\n# mode = ") // not for a port
 	after, err := Parse(shipped, []byte(live))
 	if err != nil {
 		t.Fatal(err)
@@ -94,14 +94,5 @@ func TestExampleListsWhatIsLater(t *testing.T) {
 				t.Errorf("%s of %s is not in the closing list of config.toml", key, k.header)
 			}
 		}
-	}
-	for _, thing := range []string{"dashboard", "metrics", "sessions"} {
-		if !slices.Contains(words, thing) {
-			t.Errorf("%s is not in the closing list of config.toml", thing)
-		}
-	}
-	if before, _, _ := strings.Cut(exampleText(t), "# Not supported yet."); strings.Contains(strings.ToLower(before), "dashboard") ||
-		strings.Contains(before, "metrics") {
-		t.Error("config.toml promises a dashboard or metrics")
 	}
 }

@@ -2,7 +2,9 @@ package balancer
 
 import (
 	"fmt"
+	"net/netip"
 	"reflect"
+	"slices"
 
 	"sluice/cmd/internal/config"
 )
@@ -45,6 +47,9 @@ func (d *differ) say(format string, args ...any) {
 func (d *differ) process(old, new *config.Config) {
 	d.about = "process"
 	d.key("drain_timeout", old.Process.DrainTimeout, new.Process.DrainTimeout, "")
+	d.key("pre_drain_delay", old.Process.PreDrainDelay, new.Process.PreDrainDelay, "")
+	d.key("watch", old.Process.Watch, new.Process.Watch, "")
+	d.key("state_file", old.Process.StateFile, new.Process.StateFile, "")
 	d.key("engine", old.Process.Engine, new.Process.Engine, ", takes effect at the next start")
 	d.key("loops", old.Process.Loops, new.Process.Loops, ", takes effect at the next start")
 	d.key("max_sessions", old.Process.MaxSessions, new.Process.MaxSessions, "")
@@ -58,11 +63,15 @@ func (d *differ) process(old, new *config.Config) {
 func (d *differ) admin(old, new config.Admin) {
 	d.about = "admin"
 	d.key("listen", old.Listen, new.Listen, "")
+	d.key("mode", fmt.Sprintf("%#o", old.Mode), fmt.Sprintf("%#o", new.Mode), "")
+	d.key("probe_listen", old.ProbeListen, new.ProbeListen, "")
 	d.key("hosts", old.Settings.Hosts, new.Settings.Hosts, "")
 	d.secret("tokens", old.Settings.Tokens, new.Settings.Tokens)
 	d.about = "admin.proxy"
 	d.key("enabled", old.Settings.Proxy.Enabled, new.Settings.Proxy.Enabled, "")
 	d.key("pool", old.Settings.Proxy.Pool, new.Settings.Proxy.Pool, "")
+	d.key("listen", old.ProxyListen, new.ProxyListen, "")
+	d.key("trusted_from", old.Settings.Proxy.TrustedFrom, new.Settings.Proxy.TrustedFrom, "")
 	d.key("response_timeout", old.Settings.Proxy.ResponseTimeout, new.Settings.Proxy.ResponseTimeout, "")
 }
 
@@ -93,6 +102,7 @@ func (d *differ) frontend(old, new config.Frontend) {
 	d.key("mode", fmt.Sprintf("%#o", old.Mode), fmt.Sprintf("%#o", new.Mode), "")
 	d.key("pool", old.Pool, new.Pool, "")
 	d.key("max_sessions", old.MaxSessions, new.MaxSessions, "")
+	d.admission(old.Admission, new.Admission)
 	was, is := old.Settings, new.Settings
 	d.key("attempts", was.Attempts, is.Attempts, "")
 	d.key("connect_timeout", was.ConnectTimeout, is.ConnectTimeout, "")
@@ -103,6 +113,24 @@ func (d *differ) frontend(old, new config.Frontend) {
 	d.key("keepalive.interval", was.KeepAlive.Interval, is.KeepAlive.Interval, "")
 	d.key("keepalive.count", was.KeepAlive.Count, is.KeepAlive.Count, "")
 	d.key("user_timeout", was.UserTimeout, is.UserTimeout, "")
+}
+
+// admission tells what differs in who may come in. Lists may be long.
+func (d *differ) admission(old, new config.Admission) {
+	d.key("max_sessions_per_client", old.SessionsPerClient, new.SessionsPerClient, "")
+	d.key("max_rate_per_client", old.RatePerClient, new.RatePerClient, "")
+	d.list("allow", old.Allow, new.Allow)
+	d.list("deny", old.Deny, new.Deny)
+	d.key("proxy_protocol", old.Header, new.Header, "")
+	d.list("proxy_protocol_from", old.HeaderFrom, new.HeaderFrom)
+	d.key("proxy_header_timeout", old.HeaderTimeout, new.HeaderTimeout, "")
+}
+
+// list is key for a list that may be too long to show.
+func (d *differ) list(name string, old, new []netip.Prefix) {
+	if !slices.Equal(old, new) {
+		d.say("%s changed (%d entries -> %d)", name, len(old), len(new))
+	}
 }
 
 func (d *differ) pools(old, new []config.Pool) {
@@ -129,7 +157,14 @@ func (d *differ) pools(old, new []config.Pool) {
 
 // pool notes what pool.Apply cannot know: how the pool is probed.
 func (d *differ) pool(old, new config.Pool) {
-	d.key("health.probe", old.Probe, new.Probe, "")
+	d.key("health.probe", old.Probe.Kind, new.Probe.Kind, "")
+	d.key("health.send", old.Probe.Send, new.Probe.Send, "")
+	d.key("health.expect", old.Probe.Expect, new.Probe.Expect, "")
+	d.key("health.path", old.Probe.Path, new.Probe.Path, "")
+	d.key("health.host", old.Probe.Host, new.Probe.Host, "")
+	d.key("health.status", old.Probe.Status, new.Probe.Status, "")
+	d.key("health.port", old.Probe.Port, new.Probe.Port, "")
+	d.key("health.address", old.Probe.Address, new.Probe.Address, "")
 	d.key("health.interval", old.Health.Interval, new.Health.Interval, "")
 	d.key("health.down_interval", old.Health.DownInterval, new.Health.DownInterval, "")
 	d.key("health.timeout", old.Health.Timeout, new.Health.Timeout, "")

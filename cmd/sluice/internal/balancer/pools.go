@@ -49,7 +49,7 @@ func (w *watchedPool) members() {
 // ends first, so that a late verdict cannot take out a backend that no probe
 // would bring back.
 func (w *watchedPool) apply(c config.Pool) []string {
-	if c.Probe == "none" {
+	if c.Probe.Kind == "none" {
 		w.stopProbing()
 	}
 	return w.pool.Apply(c.Config)
@@ -57,7 +57,7 @@ func (w *watchedPool) apply(c config.Pool) []string {
 
 // probe starts the monitor that c asks for, or gives it its new policy.
 func (w *watchedPool) probe(c config.Pool, probe health.Probe) {
-	if c.Probe == "none" {
+	if c.Probe.Kind == "none" {
 		return
 	}
 	if m := w.monitor.Load(); m != nil {

@@ -1,0 +1,82 @@
+package config
+
+import (
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// probe reads what one check does.
+func (t table) probe() Probe {
+	p := Probe{
+		Kind:    t.word("probe", "tcp", []string{"none", "tcp", "http"}, "redis", "postgres", "mysql"),
+		Send:    t.text("send", ""),
+		Expect:  t.text("expect", ""),
+		Path:    t.text("path", "/"),
+		Host:    t.text("host", ""),
+		Port:    t.whole("port", 0, 0, 65535),
+		Address: t.text("address", ""),
+	}
+	p.Status = t.statuses("status", "200-399")
+	if _, err := regexp.Compile(p.Expect); err != nil {
+		t.wrong("expect", "%s is no regular expression: %v", quote(p.Expect), err)
+	}
+	if !strings.HasPrefix(p.Path, "/") || strings.ContainsAny(p.Path, " \t\r\n#") {
+		t.wrong("path", `%s is no path; write it as in a request, such as "/healthz"`, quote(p.Path))
+	}
+	if strings.ContainsAny(p.Host, " \t\r\n/") {
+		t.wrong("host", `%s is no host; write a name, and perhaps a port, without scheme and path`, quote(p.Host))
+	}
+	if p.Address != "" {
+		t.checkProbeAddress(p.Address)
+	}
+	t.adviseProbe(p.Kind)
+	return p
+}
+
+// checkProbeAddress notes what is wrong with the host that is probed in the
+// place of a backend's.
+func (t table) checkProbeAddress(host string) {
+	if strings.HasPrefix(host, "unix:") {
+		t.wrong("address", "%s is a unix socket; write a host or an IP address", quote(host))
+		return
+	}
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		t.wrong("address", "%s has a port; write the host alone, and the port as port", quote(host))
+		return
+	}
+	if _, err := parseBackend(net.JoinHostPort(host, "1")); err != nil {
+		t.wrong("address", "%s is no host and no IP address", quote(host))
+	}
+}
+
+// adviseProbe notes the keys of one kind of probe that another has no use for.
+func (t table) adviseProbe(kind string) {
+	for of, keys := range map[string][]string{"tcp": {"send", "expect"}, "http": {"path", "host", "status"}} {
+		for _, key := range keys {
+			if kind != of && t.has(key) {
+				t.warn(key, "has no effect, since probe is %s", quote(kind))
+			}
+		}
+	}
+}
+
+// statuses reads ranges of HTTP status codes, such as "200-299,404".
+func (t table) statuses(key, absent string) (ranges []StatusRange) {
+	text := t.text(key, absent)
+	for _, part := range strings.Split(text, ",") {
+		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		if !isRange {
+			last = first
+		}
+		from, errFrom := strconv.Atoi(first)
+		to, errTo := strconv.Atoi(last)
+		if errFrom != nil || errTo != nil || from < 100 || to > 599 || from > to {
+			t.wrong(key, `%s is no list of HTTP status codes; write such as "200-299,404"`, quote(text))
+			return nil
+		}
+		ranges = append(ranges, StatusRange{from, to})
+	}
+	return ranges
+}

@@ -1,0 +1,33 @@
+package pool_test
+
+import (
+	"testing"
+
+	"sluice/pool"
+)
+
+// The version of the PROXY header is read at each dial, so that a reload
+// changes it for the sessions that come.
+func TestSendProxyFollowsTheFile(t *testing.T) {
+	t.Parallel()
+	of := func(version int) pool.Config {
+		c := config(t, "A", pool.Policy{})
+		c.Backends[0].SendProxy = version
+		return c
+	}
+	p := pool.New("p", of(2), pool.Hooks{})
+	var l pool.Lease
+	if err := p.Acquire(&l, pool.Query{}); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	if got := l.Backend().SendProxy(); got != 2 {
+		t.Errorf("got version %d, want 2", got)
+	}
+	if lines := p.Apply(of(1)); len(lines) != 1 || lines[0] != "pool p: backend A send_proxy v2 -> v1" {
+		t.Errorf("got %q, want one line of send_proxy", lines)
+	}
+	if got := l.Backend().SendProxy(); got != 1 {
+		t.Errorf("got version %d after the reload, want 1", got)
+	}
+}
