@@ -32,6 +32,7 @@ type Backend struct {
 	total   atomic.Int64
 	streak  atomic.Int64 // failed dials since the last that succeeded
 	failed  atomic.Int64
+	probes  atomic.Int64 // that failed
 	health  atomic.Int32 // a Health; written under the pool's mutex
 	trial   atomic.Int32 // trialNone, trialOpen or trialTaken
 	suspect atomic.Bool
@@ -68,6 +69,10 @@ func (b *Backend) Active() int64 { return b.active.Load() }
 
 // Health returns what is known of the backend.
 func (b *Backend) Health() Health { return Health(b.health.Load()) }
+
+// ProbeFailed counts a probe that failed, for the status alone: what follows
+// from it is for [Pool.SetHealth].
+func (b *Backend) ProbeFailed() { b.probes.Add(1) }
 
 // Moved adds payload bytes to the backend's totals. Callers with different shards
 // do not slow each other down.

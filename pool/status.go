@@ -32,6 +32,7 @@ type BackendStatus struct {
 	Total         int64      `json:"total"`                // sessions whose dial succeeded
 	DialFailures  int64      `json:"dial_failures"`
 	FailuresInRow int64      `json:"failures_in_row"`
+	ProbeFailures int64      `json:"probe_failures"`
 	BytesToBack   int64      `json:"bytes_to_backend"`
 	BytesToClient int64      `json:"bytes_to_client"`
 	LastChange    LastChange `json:"last_change"`
@@ -81,6 +82,7 @@ func (e *entry) status(state, admin string) BackendStatus {
 		Total:         e.total.Load(),
 		DialFailures:  e.failed.Load(),
 		FailuresInRow: e.streak.Load(),
+		ProbeFailures: e.probes.Load(),
 		BytesToBack:   toBackend,
 		BytesToClient: toClient,
 		LastChange:    e.last,

@@ -111,7 +111,8 @@ func (f *fixture) changed(c pool.Change) {
 	f.events = append(f.events, event{time.Since(f.start), c.Backend, c.To, c.Reason})
 }
 
-func (f *fixture) probe(ctx context.Context, address string) error {
+func (f *fixture) probe(ctx context.Context, target health.Target) error {
+	address := target.Address
 	f.mu.Lock()
 	f.probes[address] = append(f.probes[address], time.Since(f.start))
 	answer := f.answers[address]

@@ -301,7 +301,7 @@ func TestUseChangesProbeAndPolicy(t *testing.T) {
 		f.story()
 		fast := policy
 		fast.Interval = time.Second
-		f.Use(func(context.Context, string) error { return errProbe }, fast)
+		f.Use(func(context.Context, health.Target) error { return errProbe }, fast)
 		time.Sleep(4 * time.Second)
 		want(t, "events", f.story(), []string{"a down: 3 probes in a row failed, the last: connection refused"})
 	})
@@ -329,14 +329,37 @@ func TestObserveHearsEveryResult(t *testing.T) {
 		p := pool.New("p", config(t, pool.InitUp, []string{"a"}), pool.Hooks{})
 		defer p.Close()
 		var heard []string
-		m := health.NewMonitor(p, func(context.Context, string) error { return errProbe }, policy,
+		m := health.NewMonitor(p, func(context.Context, health.Target) error { return errProbe }, policy,
 			func(b *pool.Backend, err error) { heard = append(heard, fmt.Sprint(b.ID(), " ", err)) })
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		one := policy
 		one.DownInterval = time.Hour
-		m.Use(func(context.Context, string) error { return errProbe }, one)
+		m.Use(func(context.Context, health.Target) error { return errProbe }, one)
 		m.Run(ctx)
 		want(t, "heard", heard, []string{"a connection refused"})
+	})
+}
+
+// A probe that failed for a reason of ours is not counted against the backend.
+func TestFailedProbesAreCounted(t *testing.T) {
+	monitored(t, pool.InitUp, policy, []string{"a", "b"}, func(f *fixture) {
+		failures := func() (n []int64) {
+			for _, b := range f.pool.Status().Backends {
+				n = append(n, b.ProbeFailures)
+			}
+			return n
+		}
+		first := len(f.when("b"))
+		f.answer("b", errProbe)
+		for len(f.when("b")) < 8 {
+			time.Sleep(time.Second)
+		}
+		f.answer("b", fmt.Errorf("too many open files: %w", health.ErrNoEvidence))
+		got := failures()
+		want(t, "failures of a", got[0], int64(0))
+		want(t, "failures of b", got[1], int64(len(f.when("b"))-first))
+		time.Sleep(time.Hour)
+		want(t, "failures later", failures(), got)
 	})
 }

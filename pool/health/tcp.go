@@ -20,12 +20,16 @@ const (
 	partingLength = 1 << 20
 )
 
+// Dial connects to a target by the path that sessions take, and has sent what
+// its sessions begin with. An error of ours wraps ErrNoEvidence.
+type Dial func(ctx context.Context, t Target) (net.Conn, error)
+
 // TCP returns a probe that connects, reads a greeting if one comes at once, and
 // closes with FIN, never with RST, so that a server does not count an error. The
 // connect alone decides; under a Monitor the rest happens after the verdict.
-func TCP(dial func(ctx context.Context, address string) (net.Conn, error)) Probe {
-	return func(ctx context.Context, address string) error {
-		c, err := dial(ctx, address)
+func TCP(dial Dial) Probe {
+	return func(ctx context.Context, t Target) error {
+		c, err := dial(ctx, t)
 		if err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 	"sluice/pool/health"
 )
 
-func dial(ctx context.Context, address string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", address)
+func dial(ctx context.Context, t health.Target) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", t.Address)
 }
 
 // server serves each connection and reports how the client ended it: nil for
@@ -86,7 +86,7 @@ func TestTCPNeverResets(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 20 {
 				wg.Go(func() {
-					if err := health.TCP(dial)(t.Context(), address); err != nil {
+					if err := health.TCP(dial)(t.Context(), health.Target{Address: address}); err != nil {
 						t.Error(err)
 					}
 				})
@@ -103,8 +103,8 @@ func TestTCPNeverResets(t *testing.T) {
 
 func TestTCPFailsIfTheDialDoes(t *testing.T) {
 	refused := errors.New("connection refused")
-	probe := health.TCP(func(context.Context, string) (net.Conn, error) { return nil, refused })
-	if err := probe(t.Context(), "a:1"); !errors.Is(err, refused) {
+	probe := health.TCP(func(context.Context, health.Target) (net.Conn, error) { return nil, refused })
+	if err := probe(t.Context(), health.Target{Address: "a:1"}); !errors.Is(err, refused) {
 		t.Errorf("got %v, want %v", err, refused)
 	}
 }
@@ -123,8 +123,8 @@ func TestTCPVerdictDoesNotWaitForTheParting(t *testing.T) {
 	p := pool.New("p", config(t, pool.InitProbe, []string{address}), pool.Hooks{})
 	defer p.Close()
 	conns := make(chan *watchedConn, 10)
-	probe := health.TCP(func(ctx context.Context, address string) (net.Conn, error) {
-		c, err := dial(ctx, address)
+	probe := health.TCP(func(ctx context.Context, target health.Target) (net.Conn, error) {
+		c, err := dial(ctx, target)
 		if err != nil {
 			return nil, err
 		}

@@ -67,7 +67,7 @@ func (m *Monitor) watch(v *visit) {
 // check probes once and tells the pool what follows.
 func (m *Monitor) check(v *visit) {
 	probe, pol := m.using()
-	err := run(v.ctx, probe, v.backend.Address(), pol.Timeout)
+	err := run(v.ctx, probe, targetOf(v.backend), pol.Timeout)
 	if v.stopped() {
 		return // it says nothing about the backend
 	}
@@ -77,6 +77,9 @@ func (m *Monitor) check(v *visit) {
 	if errors.Is(err, ErrNoEvidence) {
 		return
 	}
+	if err != nil {
+		v.backend.ProbeFailed()
+	}
 	before := v.backend.Health()
 	var after pool.Health
 	v.streak, after = judge(v.streak, before, err == nil, pol)
@@ -85,13 +88,13 @@ func (m *Monitor) check(v *visit) {
 	}
 }
 
-func run(ctx context.Context, probe Probe, address string, timeout time.Duration) error {
+func run(ctx context.Context, probe Probe, t Target, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	return probe(ctx, address)
+	return probe(ctx, t)
 }
 
 // pause waits for the time of the next probe, which is a part of the gap after

@@ -97,8 +97,8 @@ func (w *watchedPool) close() {
 // What fails for want of descriptors or ports of ours is no evidence.
 func (b *Balancer) probe(p health.Policy) health.Probe {
 	set := &session.Settings{ConnectTimeout: p.Timeout, DialBudget: p.Timeout}
-	return health.TCP(func(ctx context.Context, address string) (net.Conn, error) {
-		c, err := l4.Dial(ctx, b.names, set, address)
+	return health.TCP(func(ctx context.Context, t health.Target) (net.Conn, error) {
+		c, err := l4.Dial(ctx, b.names, set, t.Address)
 		if err != nil && session.FaultOf(err).Word == "local" {
 			return nil, fmt.Errorf("%w: %w", health.ErrNoEvidence, err)
 		}
