@@ -37,6 +37,16 @@ type About struct {
 	Loops      int       `json:"loops"` // event loops; 0 if the engine has none
 	Version    string    `json:"version"`
 	LogDropped int64     `json:"log_dropped"` // log lines that found no room since the start
+	StateFile  StateFile `json:"state_file"`
+}
+
+// StateFile tells how the file fares that keeps what the API changed.
+type StateFile struct {
+	Path        string    `json:"path"`  // empty: nothing is kept
+	Saved       bool      `json:"saved"` // it holds all that the API changed; true also where nothing is to be kept
+	Error       string    `json:"error,omitempty"`
+	Failures    int64     `json:"write_failures"` // since the start
+	LastWritten time.Time `json:"last_written,omitzero"`
 }
 
 // Reloaded is what a reload did.

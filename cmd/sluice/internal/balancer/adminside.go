@@ -39,6 +39,7 @@ func (b *Balancer) about() admin.About {
 		Loops:      b.engine.Loops(),
 		Version:    b.options.Version,
 		LogDropped: b.options.Logs.Dropped() + b.engine.Dropped(),
+		StateFile:  admin.StateFile{Saved: true},
 	}
 }
 
