@@ -39,6 +39,19 @@ func (t table) tokens(key string) []admin.Token {
 	return all
 }
 
+// Tokens reads a file of tokens, as token_file of [admin] names one.
+func Tokens(path string) ([]admin.Token, error) {
+	text, _, err := readFile(path, maxTokens)
+	if err != nil {
+		return nil, err
+	}
+	all, err := parseTokens(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return all, nil
+}
+
 // readSecret reads a small regular file, and warns if others can read it too.
 func (t table) readSecret(key, path string) ([]byte, error) {
 	text, info, err := readFile(path, maxTokens)
