@@ -76,7 +76,7 @@ func startWith(t *testing.T, search session.Settings, set Settings, pools ...*po
 	r.bound.Store(true)
 	r.reloaded = func(string) (Reloaded, error) { return Reloaded{Generation: 2}, nil }
 	r.Server = New(Sources{
-		About:     func() About { return About{Generation: 1, Engine: "copy", Version: "test"} },
+		About:     func() About { return About{Generation: 1, Engine: "copy", Version: "test", RestartNeeded: []string{}} },
 		Frontends: func() []l4.Status { return r.fronts() },
 		Pools:     func() []*pool.Pool { return *r.pools.Load() },
 		Add: func(p *pool.Pool, s pool.Spec) error {

@@ -38,6 +38,18 @@ type About struct {
 	Version    string    `json:"version"`
 	LogDropped int64     `json:"log_dropped"` // log lines that found no room since the start
 	StateFile  StateFile `json:"state_file"`
+
+	LastReload    LastReload `json:"last_reload"`
+	RestartNeeded []string   `json:"restart_needed"` // keys of the file that only the next start takes; never nil
+}
+
+// LastReload is how the newest attempt to make the file current ended. The start
+// counts as the first, so it is never empty.
+type LastReload struct {
+	At         time.Time `json:"at"`
+	By         string    `json:"by"` // start, SIGHUP, watch, or the address of a client
+	Successful bool      `json:"successful"`
+	Errors     []string  `json:"errors,omitempty"`
 }
 
 // StateFile tells how the file fares that keeps what the API changed.
@@ -54,6 +66,9 @@ type Reloaded struct {
 	Generation int64    `json:"generation"`
 	Changes    []string `json:"changes"`            // empty if the content was identical
 	Warnings   []string `json:"warnings,omitempty"` // what is valid and unwise in the file that is in force now
+	// RestartNeeded are the keys, such as process.engine, whose value in the file
+	// only the next start takes.
+	RestartNeeded []string `json:"restart_needed,omitempty"`
 }
 
 // ErrOwnAddress means that a dial of a backend would come back to this process,

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/admin"
 	"sluice/l4"
 	"sluice/pool"
 )
@@ -123,11 +124,12 @@ const (
 
 // reloadAnswer is what the API says to a reload.
 type reloadAnswer struct {
-	Generation int64
-	Changes    []string
-	Warnings   []string
-	Error      string
-	Errors     []string
+	Generation    int64
+	Changes       []string
+	Warnings      []string
+	RestartNeeded []string `json:"restart_needed"`
+	Error         string
+	Errors        []string
 }
 
 // reload writes the text and reloads it through the API.
@@ -174,10 +176,12 @@ func (d *daemon) ask(method, path, body string) (status int, answer string) {
 
 // view is GET /status.
 type view struct {
-	Generation int64
-	Engine     string
-	Frontends  []l4.Status
-	Pools      []pool.Status
+	Generation    int64
+	Engine        string
+	Frontends     []l4.Status
+	Pools         []pool.Status
+	LastReload    admin.LastReload `json:"last_reload"`
+	RestartNeeded []string         `json:"restart_needed"`
 }
 
 func (d *daemon) view() (v view) {

@@ -241,13 +241,57 @@ func TestProcessLimitBeyondDescriptors(t *testing.T) {
 	}
 }
 
-// A key that only the next start can change is named and not applied.
+// A key that only the next start can change is named and not applied: in the
+// answer, in the log and in the status, until the file takes it back.
 func TestReloadNeedsRestart(t *testing.T) {
 	t.Parallel()
 	d, good := pair(t)
-	changes := d.mustReload("[process]\nengine = \"copy\"\n" + good)
-	if len(changes) != 1 || !strings.Contains(changes[0], "process: engine auto -> copy, takes effect at the next start") {
-		t.Errorf("got changes %q", changes)
+	if v := d.view(); v.RestartNeeded == nil || len(v.RestartNeeded) != 0 {
+		t.Errorf("after the start: got restart_needed %q, want an empty list", v.RestartNeeded)
+	}
+	changed := "[process]\nengine = \"copy\"\nloops = 3\n" + good
+	_, answer := d.reload(changed)
+	if len(answer.Changes) != 2 || !strings.Contains(answer.Changes[0], "process: engine auto -> copy, takes effect at the next start") {
+		t.Errorf("got changes %q", answer.Changes)
+	}
+	d.wantRestartNeeded("after the change", answer, "[process.engine process.loops]")
+	line := d.lines(reloaded)[0]
+	if got := fmt.Sprintf("%v %v", line["restart_needed"], line["level"]); got != "[process.engine process.loops] warn" {
+		t.Errorf("the log: got %s", got)
+	}
+	_, answer = d.reload(changed)
+	d.wantRestartNeeded("after the same text", answer, "[process.engine process.loops]")
+	_, answer = d.reload(good)
+	d.wantRestartNeeded("after it was taken back", answer, "[]")
+}
+
+// wantRestartNeeded wants an answer and the status to name the same keys.
+func (d *daemon) wantRestartNeeded(when string, answer reloadAnswer, keys string) {
+	d.t.Helper()
+	status := d.view().RestartNeeded
+	if fmt.Sprint(answer.RestartNeeded) != keys || fmt.Sprint(status) != keys {
+		d.t.Errorf("%s: got %q in the answer and %q in the status, want %s", when, answer.RestartNeeded, status, keys)
+	}
+}
+
+// B116: how the last reload ended can be seen without the log.
+func TestStatusShowsLastReload(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	started := d.view().LastReload
+	if !started.Successful || started.By != "start" || started.At.IsZero() || started.Errors != nil {
+		t.Errorf("after the start: got %+v", started)
+	}
+	d.write(good + "colour = 1\natempts = 2\n")
+	d.hangUp(refused)
+	failed := d.view().LastReload
+	if failed.Successful || failed.By != "SIGHUP" || !failed.At.After(started.At) || len(failed.Errors) != 2 {
+		t.Errorf("after a broken file: got %+v, want a failure of SIGHUP with both mistakes", failed)
+	}
+	d.reload(good)
+	last := d.view().LastReload
+	if !last.Successful || !strings.HasPrefix(last.By, "127.0.0.1:") || !last.At.After(failed.At) || last.Errors != nil {
+		t.Errorf("after the good file: got %+v, want a success of the API", last)
 	}
 }
 

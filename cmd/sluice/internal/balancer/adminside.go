@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/admin"
@@ -40,7 +41,32 @@ func (b *Balancer) about() admin.About {
 		Version:    b.options.Version,
 		LogDropped: b.options.Logs.Dropped() + b.engine.Dropped(),
 		StateFile:  admin.StateFile{Saved: true},
+
+		LastReload:    *b.last.Load(),
+		RestartNeeded: b.restartNeeded(b.view.Load().config),
 	}
+}
+
+// restartNeeded lists the keys of c whose value only the next start takes.
+func (b *Balancer) restartNeeded(c *config.Config) []string {
+	keys := []string{}
+	asked, was := c.Process, b.asStarted
+	if asked.Engine != was.Engine && asked.Engine != b.engine.Name() {
+		keys = append(keys, "process.engine")
+	}
+	if asked.Loops != was.Loops && asked.Loops != b.engine.Loops() {
+		keys = append(keys, "process.loops")
+	}
+	return keys
+}
+
+// note remembers how an attempt to make the file current ended.
+func (b *Balancer) note(by string, err error) {
+	last := admin.LastReload{At: time.Now(), By: by, Successful: err == nil}
+	if err != nil {
+		last.Errors = strings.Split(err.Error(), "\n")
+	}
+	b.last.Store(&last)
 }
 
 // Frontends returns the frontends in the order of the file, then those that

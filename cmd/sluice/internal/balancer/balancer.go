@@ -62,6 +62,9 @@ type Balancer struct {
 	admin    *admin.Server
 	draining atomic.Bool
 	view     atomic.Pointer[view]
+	last     atomic.Pointer[admin.LastReload]
+
+	asStarted config.Process // of the first configuration; of its engine and loops nothing changes
 
 	// turn is held by one reload from before it reads the file, so that the file
 	// that was read last is the one in force. A stop does not wait for it.
@@ -118,8 +121,10 @@ func Start(o Options) (*Balancer, error) {
 		frontends: make(map[string]*l4.Frontend),
 		sockets:   make(map[place]*socket),
 		turn:      make(chan struct{}, 1),
+		asStarted: c.Process,
 	}
 	b.view.Store(&view{config: b.config})
+	b.note("start", nil)
 	b.admin = b.newAdmin(c.Admin.Settings)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +148,8 @@ func (b *Balancer) Reload(ctx context.Context, by string) (admin.Reloaded, error
 	}
 	defer func() { <-b.turn }()
 	done, err := b.reload()
-	b.options.Logs.Reload(by, done.Generation, done.Changes, err)
+	b.note(by, err)
+	b.options.Logs.Reload(by, done, err)
 	return done, err
 }
 
@@ -165,7 +171,12 @@ func (b *Balancer) reload() (admin.Reloaded, error) {
 	if err != nil {
 		return admin.Reloaded{}, mistakes(err)
 	}
-	return admin.Reloaded{Generation: b.view.Load().generation, Changes: changes, Warnings: b.warnings(c)}, nil
+	return admin.Reloaded{
+		Generation:    b.view.Load().generation,
+		Changes:       changes,
+		Warnings:      b.warnings(c),
+		RestartNeeded: b.restartNeeded(c),
+	}, nil
 }
 
 // loadTime bounds the reading of the file: a file system that does not answer

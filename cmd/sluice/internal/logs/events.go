@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/admin"
 	"sluice/l4/session"
 	"sluice/pool"
 
@@ -180,14 +181,16 @@ func (l *Logs) Probe(b *pool.Backend, err error) {
 
 // Reload writes what came of a reload, and who asked for it: a signal, or a
 // client of the admin side.
-func (l *Logs) Reload(by string, generation int64, changes []string, err error) {
-	asked := zap.String(By, by)
+func (l *Logs) Reload(by string, done admin.Reloaded, err error) {
+	asked, generation := zap.String(By, by), zap.Int64(Generation, done.Generation)
 	switch {
 	case err != nil:
 		l.zap.Error("reload refused, nothing changed", asked, zap.Strings(Errors, strings.Split(err.Error(), "\n")))
-	case len(changes) == 0:
-		l.zap.Info("reload: unchanged", asked, zap.Int64(Generation, generation))
+	case len(done.Changes) == 0:
+		l.zap.Info("reload: unchanged", asked, generation)
+	case len(done.RestartNeeded) > 0:
+		l.zap.Warn("reloaded", asked, generation, zap.Strings(Changes, done.Changes), zap.Strings(RestartNeeded, done.RestartNeeded))
 	default:
-		l.zap.Info("reloaded", asked, zap.Int64(Generation, generation), zap.Strings(Changes, changes))
+		l.zap.Info("reloaded", asked, generation, zap.Strings(Changes, done.Changes))
 	}
 }

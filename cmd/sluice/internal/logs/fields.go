@@ -46,4 +46,6 @@ const (
 	To         = "to"
 	Took       = "took"
 	Version    = "version"
+
+	RestartNeeded = "restart_needed"
 )

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/admin"
 	"sluice/cmd/internal/config"
 	"sluice/l4/session"
 	"sluice/pool"
@@ -189,7 +190,7 @@ func TestChangesByTheAPIAreOfLevelDebug(t *testing.T) {
 func TestOneLineEach(t *testing.T) {
 	for _, format := range []string{"json", "console"} {
 		text := wrote(t, config.Log{Level: "info", Format: format}, func(l *Logs) {
-			l.Reload("SIGHUP", 0, nil, errors.New("first\nsecond"))
+			l.Reload("SIGHUP", admin.Reloaded{}, errors.New("first\nsecond"))
 			l.Fault("web", errors.New("accept\nfailed"))
 			l.Rejected("web\n", "denied", netip.AddrPort{})
 		})
