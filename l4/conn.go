@@ -176,7 +176,7 @@ func (c *conn) close() {
 	}
 	r := c.session.Close(time.Now(), c.source(), c.frontend.counters.active.Load())
 	c.engine.leave(c)
-	c.frontend.leave(c.config, r.Redials())
+	c.frontend.leave(c.config, &r)
 	c.frontend.report(c.config, r)
 }
 

@@ -260,7 +260,7 @@ func (l *loop) close(d *duplex, v session.Verb) {
 	}
 	l.slots.put(d)
 	l.load.Add(-1)
-	f.leave(e.config, r.Redials())
+	f.leave(e.config, &r)
 	if e.config.Record == nil {
 		f.running.leave() // nobody to report to
 		return

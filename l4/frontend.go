@@ -89,9 +89,13 @@ func (f *Frontend) reject(cfg *Config, reason string, client netip.AddrPort) {
 }
 
 // leave counts a session out whose sockets are closed, so that no limit is ever
-// exceeded by sockets still open. report must follow.
-func (f *Frontend) leave(cfg *Config, redials int) {
-	f.counters.redials.Add(int64(redials))
+// exceeded by sockets still open. r is its record, kept or not. report must
+// follow.
+func (f *Frontend) leave(cfg *Config, r *session.Record) {
+	f.counters.ended.Add(r.Cause, r.Total)
+	if n := r.Redials(); n > 0 {
+		f.counters.redials.Add(int64(n))
+	}
 	f.counters.active.Add(-1)
 	if cfg.Limit != nil {
 		cfg.Limit.leave()

@@ -103,6 +103,7 @@ type setup struct {
 	listen      string
 	record      func(session.Record) // called beside r.records
 	drop        bool                 // nothing goes to r.records
+	silent      bool                 // nobody takes records
 	fault       func(error)          // nil: a fault fails the test
 	wrap        func(pool.Picker) pool.Picker
 }
@@ -166,15 +167,19 @@ func start(t testing.TB, s setup) *rig {
 	r.apply = func(to []pool.Spec) {
 		r.pool.Apply(pool.Config{Strategy: strategy, Policy: s.policy, Backends: to})
 	}
+	record := func(rec session.Record) {
+		s.record(rec)
+		if !s.drop {
+			r.records <- rec
+		}
+	}
+	if s.silent {
+		record = nil
+	}
 	r.front = engine.NewFrontend(l4.Config{
 		Name: "f", Pool: r.pool, Names: s.names, Limit: r.limit, Settings: s.set, MaxSessions: s.maxSessions,
-		Record: func(rec session.Record) {
-			s.record(rec)
-			if !s.drop {
-				r.records <- rec
-			}
-		},
-		Fault: s.fault,
+		Record: record,
+		Fault:  s.fault,
 	})
 	ln, err := engine.Listen(cmpOr(s.listen, "127.0.0.1:0"), 0o600)
 	if err != nil {

@@ -4,6 +4,9 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+
+	"sluice/l4/session"
+	"sluice/pool"
 )
 
 // Status is a frontend at one moment: plain values.
@@ -19,6 +22,9 @@ type Status struct {
 	Redials      int64            `json:"redials"`
 	HalfClosed   int64            `json:"half_closed"` // sessions of which one side has ended
 	MaxSessions  int              `json:"max_sessions"`
+
+	EndedBy   map[session.Cause]int64 `json:"-"` // sessions that ended, by cause; all of them
+	Durations pool.Durations          `json:"-"` // of those
 }
 
 // counters are the totals of a frontend.
@@ -27,6 +33,7 @@ type counters struct {
 	acceptErrors atomic.Int64
 	redials      atomic.Int64
 	halfClosed   atomic.Int64
+	ended        session.Tally
 
 	mu       sync.Mutex // guards rejected
 	rejected map[string]int64
@@ -79,5 +86,7 @@ func (f *Frontend) Status() Status {
 		Redials:      f.counters.redials.Load(),
 		HalfClosed:   f.counters.halfClosed.Load(),
 		MaxSessions:  cfg.MaxSessions,
+		EndedBy:      f.counters.ended.ByCause(),
+		Durations:    f.counters.ended.Durations(),
 	}
 }

@@ -1,6 +1,9 @@
 package pool
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Health is what probes and dials say about a backend.
 type Health int32
@@ -31,7 +34,6 @@ type Backend struct {
 	active  atomic.Int64
 	total   atomic.Int64
 	streak  atomic.Int64 // failed dials since the last that succeeded
-	failed  atomic.Int64
 	probes  atomic.Int64 // that failed
 	health  atomic.Int32 // a Health; written under the pool's mutex
 	trial   atomic.Int32 // trialNone, trialOpen or trialTaken
@@ -39,7 +41,9 @@ type Backend struct {
 	greets  atomic.Int32 // see SendProxy
 	removed atomic.Bool  // no member; set after, and cleared before, the snapshot that says so
 
-	traffic traffic
+	traffic  traffic
+	failures failures // dials that count against it
+	dials    dials
 }
 
 // A backend that dials took out, in a pool without probes, comes back through
@@ -79,6 +83,10 @@ func (b *Backend) ProbeFailed() { b.probes.Add(1) }
 func (b *Backend) Moved(shard uint8, toBackend, toClient int64) {
 	b.traffic.add(shard, toBackend, toClient)
 }
+
+// Dialed notes how long a dial took that succeeded, or failed in a way that says
+// something about the backend.
+func (b *Backend) Dialed(took time.Duration) { b.dials.add(took) }
 
 // succeeded ends a streak of failures. It writes only what differs, because
 // every session of a healthy backend comes here.

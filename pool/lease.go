@@ -48,7 +48,7 @@ func (l *Lease) Failed(reason string, err error) {
 	if b == nil {
 		return
 	}
-	b.failed.Add(1)
+	b.failures.add(reason)
 	b.streak.Add(1)
 	l.onTrial = false // p.failed ends the trial
 	l.Release()

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,8 @@ type Pool struct {
 	roster   roster
 	leaving  []departure // removed, and not yet out of the published snapshot
 	news     news
+
+	lookupFailures int64
 }
 
 // departure is an entry on its way out.
@@ -70,6 +73,16 @@ func (p *Pool) Acquire(l *Lease, q Query) error {
 func (p *Pool) release(b *Backend) {
 	if b.active.Add(-1) == 0 && b.removed.Load() {
 		p.endedLast(b)
+	}
+}
+
+// LookupFailed counts a failed look-up of host, if one of the backends has that
+// name.
+func (p *Pool) LookupFailed(host string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if first(p.roster.entries, func(e *entry) bool { return strings.HasPrefix(e.address, host+":") }) != nil {
+		p.lookupFailures++
 	}
 }
 

@@ -14,6 +14,7 @@ type Status struct {
 	Eligible       int             `json:"eligible"`                 // backends a new session may get, full ones included
 	Backends       []BackendStatus `json:"backends"`                 // in order of registration; those draining out come last
 	DeletedByAPI   []string        `json:"deleted_by_api,omitempty"` // ids that the file has and the API removed, sorted
+	LookupFailures int64           `json:"lookup_failures"`          // failed look-ups of names of its backends
 }
 
 // BackendStatus is a backend at one moment.
@@ -36,6 +37,9 @@ type BackendStatus struct {
 	BytesToBack   int64      `json:"bytes_to_backend"`
 	BytesToClient int64      `json:"bytes_to_client"`
 	LastChange    LastChange `json:"last_change"`
+
+	FailuresBy map[string]int64 `json:"-"` // DialFailures by reason; all of them
+	Dials      Durations        `json:"-"` // dials that succeeded or count against it
 }
 
 // LastChange is the newest transition of a backend and its evidence.
@@ -61,6 +65,7 @@ func (p *Pool) Status() Status {
 			s.Backends = append(s.Backends, e.status("removing", "removing"))
 		}
 	}
+	s.LookupFailures = p.lookupFailures
 	s.DeletedByAPI = slices.Sorted(maps.Keys(p.roster.deleted))
 	return s
 }
@@ -80,11 +85,13 @@ func (e *entry) status(state, admin string) BackendStatus {
 		Overridden:    e.overridden(),
 		Active:        e.active.Load(),
 		Total:         e.total.Load(),
-		DialFailures:  e.failed.Load(),
+		DialFailures:  e.failures.total(),
 		FailuresInRow: e.streak.Load(),
 		ProbeFailures: e.probes.Load(),
 		BytesToBack:   toBackend,
 		BytesToClient: toClient,
 		LastChange:    e.last,
+		FailuresBy:    e.failures.byReason(),
+		Dials:         e.dials.durations(),
 	}
 }

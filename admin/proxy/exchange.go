@@ -226,6 +226,7 @@ func (x *exchange) end() {
 		x.client.reset(x.in)
 	}
 	x.front.redials.Add(int64(x.rec.Redials()))
+	x.front.finished.Add(x.rec.Cause, x.rec.Total)
 	if record := x.front.options.Record; record != nil {
 		record(x.rec)
 	}

@@ -52,6 +52,7 @@ type Front struct {
 
 	born           int64 // nanoseconds; with total it makes ids unique across restarts
 	total, redials atomic.Int64
+	finished       session.Tally
 
 	mu       sync.Mutex // guards rejected
 	rejected map[string]int64
@@ -120,6 +121,8 @@ func (f *Front) Status(listen net.Addr, pool string) l4.Status {
 		Rejected:   rejected,
 		RejectedBy: by,
 		Redials:    f.redials.Load(),
+		EndedBy:    f.finished.ByCause(),
+		Durations:  f.finished.Durations(),
 	}
 }
 

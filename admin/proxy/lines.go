@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/l4/session"
 	"sluice/pool"
 )
 
@@ -116,7 +117,11 @@ func dialFor(ctx context.Context, dial Dial) (net.Conn, error) {
 	a := ctx.Value(attemptKey{}).(*attempt)
 	ctx, cancel := context.WithDeadline(ctx, a.deadline)
 	defer cancel()
+	began := time.Now()
 	c, err := dial(ctx, a.backend.Address())
+	if err == nil || session.FaultOf(err).Blame == session.OnBackend {
+		a.backend.Dialed(time.Since(began))
+	}
 	if err != nil {
 		return nil, &dialError{err}
 	}

@@ -29,6 +29,7 @@ type Route struct {
 	eligible int           // backends there were at the first pick
 	started  time.Time     // of the attempt under way
 	timeout  time.Duration // of its dials
+	lookup   time.Duration // what the look-up before them took
 	own      pool.Lease    // the lease of a route that is used alone
 	one      [1]Attempt    // holds attempts while there is one
 }
@@ -65,7 +66,7 @@ func (r *Route) Next(now time.Time) (Try, Cause) {
 	if err != nil {
 		return Try{}, r.none(err)
 	}
-	r.started = now
+	r.started, r.lookup = now, 0
 	r.timeout = min(r.set.ConnectTimeout, left/time.Duration(r.candidates()))
 	return Try{r.lease.Backend(), now.Add(r.timeout)}, ""
 }
@@ -90,7 +91,15 @@ func (r *Route) candidates() int {
 
 // resolved says that the dials start only now: a backend is not to blame for
 // the time that its name took.
-func (r *Route) resolved(now time.Time) { r.timeout -= now.Sub(r.started) }
+func (r *Route) resolved(now time.Time) {
+	r.lookup = now.Sub(r.started)
+	r.timeout -= r.lookup
+}
+
+// measure notes with the backend how long the dial took that is over.
+func (r *Route) measure(now time.Time) {
+	r.lease.Backend().Dialed(now.Sub(r.started) - r.lookup)
+}
 
 // Dialed says how the dial of the last Try ended, and answers whether to call
 // Next again. If not, either err was nil and the lease is connected, or the

@@ -126,8 +126,13 @@ func (s *Session) Dialed(now time.Time, err error) Step {
 			return q.dialNext(now, step.Name)
 		}
 		err = q.addresses.Err()
-		return s.attemptFailed(now, FaultOf(err), err)
+		f := FaultOf(err)
+		if f.Blame == OnBackend {
+			q.route.measure(now)
+		}
+		return s.attemptFailed(now, f, err)
 	}
+	q.route.measure(now)
 	q.route.Dialed(now, nil)
 	s.leaveSearch(now)
 	s.progressed(now)
