@@ -14,8 +14,20 @@ import (
 // common prefix.
 func (f *fixture) apply(text string, pol pool.Policy) string {
 	f.t.Helper()
-	lines := f.Apply(config(f.t, text, pol))
-	return strings.ReplaceAll(strings.Join(lines, "; "), "pool p: ", "")
+	c := config(f.t, text, pol)
+	foreseen := words(f.Compare(c))
+	changes := words(f.Apply(c))
+	want(f.t, "what Compare foresaw", foreseen, changes)
+	return strings.ReplaceAll(changes, "pool p: ", "")
+}
+
+// words joins the lines of edits.
+func words(edits []pool.Edit) string {
+	var lines []string
+	for _, e := range edits {
+		lines = append(lines, e.Lines()...)
+	}
+	return strings.Join(lines, "; ")
 }
 
 // table returns the membership: id, weight/limit and what is special about it.
@@ -90,23 +102,23 @@ func TestFileAgainstAPI(t *testing.T) {
 		{"delete is remembered", "a b", "remove a", "a b", "b=1/0", ""},
 		{"delete is remembered beside changes", "a b", "remove a", "a b c", "b=1/0 c=1/0", "backend c added (c:1)"},
 		{"delete ends with a change", "a b", "remove a", "a=2 b", "b=1/0 a=2/0", "backend a added (a:1)"},
-		{"delete ends with the entry", "a b", "remove a", "b", "b=1/0", "backend a removed (a:1): the API had removed it already"},
+		{"delete ends with the entry", "a b", "remove a", "b", "b=1/0", "backend a removed (a:1), as the API had done already"},
 		{"deleted and added again", "a b", "remove a; add a", "a b", "b=1/0 a=1/0", ""},
 		{"deleted and added with a value", "a b", "remove a; add a=4", "a b", "b=1/0 a=4/0[weight]", ""},
 		{"deleted, another in its place", "a b", "remove a; add a@x", "a b", "b=1/0 a=1/0+", ""},
 		{"deleted, another in its place, changed", "a b", "remove a; add a@x", "a=2 b", "b=1/0 a=2/0",
-			"backend a removed (x:1): added by the API, and the file now has its id or address; backend a added (a:1)"},
+			"backend a removed (x:1), since the file now has the id or address of what the API added; backend a added (a:1)"},
 
 		{"added stays", "a", "add b=2/7", "a=3", "a=3/0 b=2/7+", "backend a weight 1 -> 3"},
 		{"added and changed stays", "a", "add b; weight b 9; drain b", "a", "a=1/0 b=9/0+:drain[state]", ""},
 		{"added and removed leaves nothing", "a", "add b; remove b", "a b", "a=1/0 b=1/0", "backend b added (b:1)"},
-		{"adopted", "a", "add b", "a b", "a=1/0 b=1/0", "backend b (b:1), added by the API, is the file's now"},
+		{"adopted", "a", "add b", "a b", "a=1/0 b=1/0", "backend b origin api -> config"},
 		{"adopted with the file's values", "a", "add b=2/7; drain b", "a b=3", "a=1/0 b=3/0:drain[state]",
-			"backend b (b:1), added by the API, is the file's now; backend b weight 2 -> 3; backend b max_sessions 7 -> 0"},
+			"backend b origin api -> config; backend b weight 2 -> 3; backend b max_sessions 7 -> 0"},
 		{"same id, other address", "a", "add b@x", "a b", "a=1/0 b=1/0",
-			"backend b removed (x:1): added by the API, and the file now has its id or address; backend b added (b:1)"},
+			"backend b removed (x:1), since the file now has the id or address of what the API added; backend b added (b:1)"},
 		{"same address, other id", "a", "add c@b", "a b", "a=1/0 b=1/0",
-			"backend c removed (b:1): added by the API, and the file now has its id or address; backend b added (b:1)"},
+			"backend c removed (b:1), since the file now has the id or address of what the API added; backend b added (b:1)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := setup(t, c.file, pool.Policy{})
@@ -131,7 +143,7 @@ func TestStrategyOfFileAndAPI(t *testing.T) {
 	f := setup(t, "a", pool.Policy{})
 	leastOf := func(ties string) pool.Strategy { return strategy(t, "least_connections", ties) }
 	next := func(s pool.Strategy) string {
-		return strings.Join(f.Apply(pool.Config{Strategy: s, Backends: parse(t, "a")}), "; ")
+		return words(f.Apply(pool.Config{Strategy: s, Backends: parse(t, "a")}))
 	}
 	want(t, "the file's", next(leastOf("rotate")), "pool p: strategy round_robin -> least_connections (ties rotate)")
 	f.SetStrategy(strategy(t, "round_robin", ""))
@@ -232,4 +244,41 @@ func TestRemovedIdentityIsRemembered(t *testing.T) {
 		f.apply("a b c", pool.Policy{})
 		want(t, "total after 11 minutes", total(), 0)
 	})
+}
+
+// Compare says what Apply will do to whom, and does nothing itself.
+func TestCompareChangesNothing(t *testing.T) {
+	f := setup(t, "a b c", pool.Policy{})
+	for _, id := range []string{"a", "b", "b"} {
+		l := leaseOf(t, f.Pool, id)
+		l.Connected()
+		defer l.Release()
+	}
+	if err := f.operate("add d=2; remove c; weight a 7"); err != nil {
+		t.Fatal(err)
+	}
+	before := fmt.Sprint(f.Status())
+	for _, c := range []struct {
+		policy pool.Policy
+		fate   string
+	}{
+		{pool.Policy{}, "drain, as long as they last"},
+		{pool.Policy{DrainFor: 3 * time.Second}, "drain, for 3s at most"},
+		{pool.Policy{CloseGone: true, DrainFor: 3 * time.Second}, "are closed"},
+	} {
+		edits := f.Compare(config(t, "a=3 c@x d=2", c.policy))
+		sessions := map[string]string{}
+		for _, e := range edits {
+			sessions[e.Kind+" "+e.Name+" "+e.Change] = fmt.Sprint(e.Sessions, ", ", e.Fate)
+		}
+		want(t, "a", sessions["backend a altered"], "1, stay")
+		want(t, "b", sessions["backend b removed"], "2, "+c.fate)
+		want(t, "c", sessions["backend c added"], "0, ")
+		want(t, "d", sessions["backend d altered"], "0, ")
+	}
+	want(t, "edits", words(f.Compare(config(t, "a=3 c@x d=2", pool.Policy{}))),
+		"pool p: backend b removed (b:1); pool p: backend a weight 7 (set by the API) -> 3; "+
+			"pool p: backend c added (x:1); pool p: backend d origin api -> config")
+	want(t, "status", fmt.Sprint(f.Status()), before)
+	want(t, "a second comparison", len(f.Compare(config(t, "a b c", pool.Policy{}))), 0)
 }

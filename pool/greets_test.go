@@ -24,7 +24,7 @@ func TestSendProxyFollowsTheFile(t *testing.T) {
 	if got := l.Backend().SendProxy(); got != 2 {
 		t.Errorf("got version %d, want 2", got)
 	}
-	if lines := p.Apply(of(1)); len(lines) != 1 || lines[0] != "pool p: backend A send_proxy v2 -> v1" {
+	if lines := words(p.Apply(of(1))); lines != "pool p: backend A send_proxy v2 -> v1" {
 		t.Errorf("got %q, want one line of send_proxy", lines)
 	}
 	if got := l.Backend().SendProxy(); got != 1 {

@@ -48,7 +48,7 @@ func (w *watchedPool) members() {
 // apply makes the file's view c current. A monitor that is no longer wanted
 // ends first, so that a late verdict cannot take out a backend that no probe
 // would bring back.
-func (w *watchedPool) apply(c config.Pool) []string {
+func (w *watchedPool) apply(c config.Pool) []pool.Edit {
 	if c.Probe.Kind == "none" {
 		w.stopProbing()
 	}

@@ -57,7 +57,9 @@ func (b *Balancer) usePools(cs []config.Pool) (changes []string) {
 		if w == nil {
 			w = b.newPool(c)
 		} else {
-			changes = append(changes, w.apply(c)...)
+			for _, e := range w.apply(c) {
+				changes = append(changes, e.Lines()...)
+			}
 		}
 		b.pools[c.Name] = w
 		w.probe(c, b.probe(c.Health))

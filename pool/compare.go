@@ -1,0 +1,243 @@
+package pool
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Compare returns what Apply of c would change. It changes nothing.
+func (p *Pool) Compare(c Config) []Edit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.compareLocked(c).edits()
+}
+
+// comparison is what differs between a pool and a configuration, each with what
+// would make it current, in the order in which that has to be done. It knows the
+// pool as it will be after the steps before. Its methods need the pool's mutex.
+type comparison struct {
+	p         *Pool
+	policy    Policy // the new one
+	steps     []step
+	leaving   map[*entry]bool
+	forgotten map[string]bool // ids whose deletion by the API is over
+}
+
+// step is one edit and what carries it out. An empty one is not told.
+type step struct {
+	Edit
+	do func()
+}
+
+func (p *Pool) compareLocked(c Config) *comparison {
+	d := &comparison{p: p, policy: c.Policy, leaving: map[*entry]bool{}, forgotten: map[string]bool{}}
+	d.strategy(c.Strategy)
+	d.policies()
+	d.removals(c.Backends)
+	for _, s := range c.Backends {
+		d.backend(s)
+	}
+	return d
+}
+
+func (d *comparison) edits() []Edit {
+	var all []Edit
+	for _, s := range d.steps {
+		if s.Kind != "" {
+			all = append(all, s.Edit)
+		}
+	}
+	return all
+}
+
+// pool notes keys of the pool itself.
+func (d *comparison) pool(e Edit, do func()) {
+	if len(e.Keys) == 0 {
+		return
+	}
+	e.Kind, e.Name, e.Change = "pool", d.p.name, "altered"
+	for _, m := range d.p.roster.entries {
+		e.Sessions += m.Active()
+	}
+	e.Fate = FateStay
+	d.steps = append(d.steps, step{e, do})
+}
+
+// one notes what happens to one backend.
+func (d *comparison) one(s Spec, e Edit, do func()) {
+	e.Kind, e.Pool, e.Name, e.Address = "backend", d.p.name, s.ID, s.Address
+	if e.Sessions > 0 && e.Fate == "" {
+		e.Fate = FateStay
+	}
+	d.steps = append(d.steps, step{e, do})
+}
+
+func (d *comparison) strategy(s Strategy) {
+	p := d.p
+	overridden := !p.strategy.same(p.file)
+	switch {
+	case s.same(p.file):
+	case overridden && s.Name == p.file.Name:
+		d.pool(Edit{Keys: []Key{{Key: "ties", From: p.file.Ties, To: s.Ties}}}, func() { p.file = s })
+	default:
+		k := Key{Key: "strategy", From: describe(p.strategy), To: describe(s), ByAPI: overridden}
+		d.pool(Edit{Keys: []Key{k}}, func() { p.file, p.strategy = s, s })
+	}
+}
+
+func describe(s Strategy) string {
+	if s.Ties == "" {
+		return s.Name
+	}
+	return s.Name + " (ties " + s.Ties + ")"
+}
+
+func (d *comparison) policies() {
+	old, pol := d.p.policy, d.policy
+	var e Edit
+	e.Alter("max_failures", old.MaxFailures, pol.MaxFailures)
+	e.Alter("retry_after", old.RetryAfter, pol.RetryAfter)
+	e.Alter("slow_start", old.SlowStart, pol.SlowStart)
+	e.Alter("on_down", onDown(old.CloseDown), onDown(pol.CloseDown))
+	e.Alter("on_remove", onRemove(old.CloseGone), onRemove(pol.CloseGone))
+	e.Alter("drain_timeout", old.DrainFor, pol.DrainFor)
+	e.Alter("queue_max", old.QueueMax, pol.QueueMax)
+	e.Alter("queue_timeout", old.QueueFor, pol.QueueFor)
+	e.Alter("all_down", allDown(old.TryAll), allDown(pol.TryAll))
+	e.Alter("active probes", onOff(old.Probed), onOff(pol.Probed))
+	e.Alter("init", old.Init, pol.Init)
+	d.pool(e, func() { d.p.adoptLocked(pol) })
+}
+
+func allDown(try bool) string {
+	if try {
+		return "try"
+	}
+	return "refuse"
+}
+
+func onDown(ends bool) string {
+	if ends {
+		return "close"
+	}
+	return "keep"
+}
+
+func onRemove(ends bool) string {
+	if ends {
+		return "close"
+	}
+	return "drain"
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// removals finds what the file no longer has, and what the API added in the
+// place of an entry of the file.
+func (d *comparison) removals(specs []Spec) {
+	byID, byAddress := map[string]Spec{}, map[string]Spec{}
+	for _, s := range specs {
+		if own, ok := d.p.roster.deleted[s.ID]; ok && own == s {
+			continue // it stays deleted
+		}
+		byID[s.ID], byAddress[s.Address] = s, s
+	}
+	d.forgetDeleted(specs)
+	for _, e := range d.p.roster.entries {
+		same := byID[e.id].Address == e.address
+		_, idTaken := byID[e.id]
+		_, addressTaken := byAddress[e.address]
+		switch {
+		case same:
+		case e.fromFile:
+			d.remove(e, "removed from the file", "")
+		case idTaken || addressTaken:
+			d.remove(e, "the file defines its id or address", "since the file now has the id or address of what the API added")
+		}
+	}
+}
+
+func (d *comparison) remove(e *entry, reason, note string) {
+	d.leaving[e] = true
+	edit := Edit{Change: "removed", Note: note, Sessions: e.Active()}
+	if edit.Sessions > 0 {
+		edit.Fate = d.policy.fateOfRemoved()
+	}
+	d.one(Spec{ID: e.id, Address: e.address}, edit, func() { d.p.leaveLocked(e, reason) })
+}
+
+// fateOfRemoved says what becomes of the sessions of a backend that is removed.
+func (pol Policy) fateOfRemoved() string {
+	switch {
+	case pol.CloseGone:
+		return FateClose
+	case pol.DrainFor > 0:
+		return fmt.Sprintf("drain, for %v at most", pol.DrainFor)
+	}
+	return "drain, as long as they last"
+}
+
+// forgetDeleted ends the memory of what the API deleted where the file's entry
+// has left or changed.
+func (d *comparison) forgetDeleted(specs []Spec) {
+	now := make(map[string]Spec, len(specs))
+	for _, s := range specs {
+		now[s.ID] = s
+	}
+	for _, id := range slices.Sorted(maps.Keys(d.p.roster.deleted)) {
+		own := d.p.roster.deleted[id]
+		s, ok := now[id]
+		if ok && s == own {
+			continue
+		}
+		d.forgotten[id] = true
+		forget := func() { delete(d.p.roster.deleted, id) }
+		if ok {
+			d.steps = append(d.steps, step{do: forget}) // it is added below
+			continue
+		}
+		d.one(own, Edit{Change: "removed", Note: "as the API had done already"}, forget)
+	}
+}
+
+// backend finds what the file adds, adopts or changes of one backend.
+func (d *comparison) backend(s Spec) {
+	p := d.p
+	if _, ok := p.roster.deleted[s.ID]; ok && !d.forgotten[s.ID] {
+		return
+	}
+	e := p.roster.byID(s.ID)
+	if e == nil || d.leaving[e] {
+		d.one(s, Edit{Change: "added"}, func() { p.enterLocked(s, true, "configured in the file") })
+		return
+	}
+	edit := Edit{Change: "altered", Sessions: e.Active()}
+	edit.Alter("origin", e.origin(), "config")
+	edit.value("weight", e.weight, e.spec.Weight, s.Weight)
+	edit.value("max_sessions", e.maxSessions, e.spec.MaxSessions, s.MaxSessions)
+	edit.Alter("send_proxy", proxyVersion(e.spec.SendProxy), proxyVersion(s.SendProxy))
+	if len(edit.Keys) > 0 {
+		d.one(s, edit, func() { e.takeOver(s) })
+	}
+}
+
+// value is Alter for what the API can override: what the file had decides
+// whether it differs, and it replaces what is in force.
+func (e *Edit) value(key string, inForce, file, now int) {
+	if file != now {
+		e.Keys = append(e.Keys, Key{Key: key, From: fmt.Sprint(inForce), To: fmt.Sprint(now), ByAPI: inForce != file})
+	}
+}
+
+func proxyVersion(n int) string {
+	if n == 0 {
+		return "off"
+	}
+	return fmt.Sprintf("v%d", n)
+}
