@@ -41,7 +41,7 @@ var layers = map[string]layer{
 	},
 	"l4": {
 		own:    []string{"l4/...", "pool"},
-		others: []string{"golang.org/x/sys"},
+		others: []string{"golang.org/x/sys", "github.com/pires/go-proxyproto"},
 		reason: "the data plane moves bytes: no HTTP, no TOML, no logger",
 	},
 	"admin": {

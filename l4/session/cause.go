@@ -22,10 +22,21 @@ const (
 	Shutdown         Cause = "shutdown"           // the process ended it
 )
 
+// The causes of a client that was not let in once its header was waited for. It
+// was never a session.
+const (
+	Denied        Cause = "denied"               // by its address
+	ClientLimit   Cause = "client_limit"         // it has all its sessions already
+	ClientRate    Cause = "client_rate"          // it begins too many
+	BadHeader     Cause = "proxy_header"         // what it sent is no header
+	HeaderTimeout Cause = "proxy_header_timeout" // it sent none in time
+)
+
 // causes lists them, so that a session can hold one in a byte: as its place.
 var causes = [...]Cause{
 	"", ClientClosed, BackendClosed, ClientReset, BackendReset, Idle, HalfCloseTimeout,
 	ConnectFailed, ClientLeft, NoBackend, BackendLimit, LocalFault, Killed, Shutdown,
+	Denied, ClientLimit, ClientRate, BadHeader, HeaderTimeout,
 }
 
 // place returns where c is among the causes; what is not among them is a defect
@@ -44,6 +55,16 @@ func (c Cause) place() uint8 {
 func (c Cause) Refused() bool {
 	switch c {
 	case ConnectFailed, NoBackend, BackendLimit, LocalFault, ClientLeft:
+		return true
+	}
+	return false
+}
+
+// Rejected reports whether the client was not let in: it is counted as such, and
+// its record is nobody's.
+func (c Cause) Rejected() bool {
+	switch c {
+	case Denied, ClientLimit, ClientRate, BadHeader, HeaderTimeout:
 		return true
 	}
 	return false
@@ -76,6 +97,12 @@ func (c Cause) Code(timedOut, toBackend bool) string {
 		return "SQ"
 	case LocalFault:
 		return "RC"
+	case Denied, BadHeader:
+		return "PR"
+	case ClientLimit, ClientRate:
+		return "PC"
+	case HeaderTimeout:
+		return "cR"
 	}
 	return "KD"
 }

@@ -26,7 +26,7 @@ func (s *Session) record(now time.Time) Record {
 	tried, o := s.tried(), s.origin
 	return Record{
 		Started: s.started, Session: s.ID(), Frontend: o.Frontend,
-		Listen: o.Listen, Client: s.clientAddr(), Pool: o.Pool.Name(),
+		Listen: o.Listen, Client: s.clientAddr(), Peer: s.peer(), Pool: o.Pool.Name(),
 		Backend: s.backendID(), Address: s.lastAddress(), Attempts: tried,
 		ToBackend: s.moved[Client], ToClient: s.moved[Backend],
 		Dial: s.dial, Total: s.age(now), Last: s.age(now) - s.progress, Cause: causes[s.cause],
@@ -37,11 +37,16 @@ func (s *Session) record(now time.Time) Record {
 // tried returns the attempts of a search that is over. The one that was not kept
 // is made up here, and kept then: the backend is about to be released.
 func (s *Session) tried() []Attempt {
-	if b := s.backend(); s.attempts == nil && b != nil {
-		s.attempts = &[]Attempt{{Backend: b.ID(), Took: s.dial}}
+	if b := s.backend(); s.attempts() == nil && b != nil {
+		s.keep().attempts = []Attempt{{Backend: b.ID(), Took: s.dial}}
 	}
-	if s.attempts == nil {
+	return s.attempts()
+}
+
+// attempts returns the attempts that were kept.
+func (s *Session) attempts() []Attempt {
+	if s.rest == nil {
 		return nil
 	}
-	return *s.attempts
+	return s.rest.attempts
 }

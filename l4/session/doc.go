@@ -8,6 +8,7 @@
 // never waits, reads, writes, sleeps or looks at a clock: every call that needs
 // the time is given it.
 //
+//	Header, NoHeader         what a client begins with that may tell who it is
 //	Next, Resolved, Dialed   looking for a backend: lookup, dial, relay or end
 //	Moved, Ended             relaying: go on, half-close, finish or abort
 //	Asked, Expired, Gone     orders, deadlines, and a client that left
@@ -22,6 +23,6 @@
 //   - Whatever waits has a deadline, if there is a limit for it: the steps of the
 //     search carry theirs, Deadline tells that of the relay.
 //   - A session that relays holds no memory of its own but the Session, unless it
-//     redialed: then its attempts.
+//     redialed or its client was to begin with a header.
 //   - Close releases the lease and yields exactly one record.
 package session

@@ -25,6 +25,7 @@ type Record struct {
 	Frontend       string
 	Listen         string
 	Client         netip.AddrPort // unmapped; zero for a unix socket
+	Peer           netip.AddrPort // of the socket, if a header told another client; else zero
 	Pool           string
 	Backend        string // id of the backend that was reached, else the last one tried; empty if none
 	Address        string // of Backend, the last one dialed: a literal address or a path; empty if none was

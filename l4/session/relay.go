@@ -29,6 +29,15 @@ func (s *Session) Moved(now time.Time, from Side, n int64) {
 // Bytes returns the payload bytes of one side that were delivered.
 func (s *Session) Bytes(from Side) int64 { return s.moved[from] }
 
+// Received returns the bytes of one side that were taken off its socket and are
+// settled: payload that was delivered, and a header.
+func (s *Session) Received(from Side) int64 {
+	if from == Client && s.rest != nil && s.rest.heading != nil {
+		return s.moved[from] + int64(s.rest.heading.size)
+	}
+	return s.moved[from]
+}
+
 // HalfClosed reports whether one side has ended and the other has not.
 func (s *Session) HalfClosed() bool { return s.ended.has(Client) != s.ended.has(Backend) }
 

@@ -11,11 +11,12 @@ type Row struct {
 	Frontend   string
 	Listen     string
 	Client     netip.AddrPort // unmapped; zero for a unix socket
+	Peer       netip.AddrPort // of the socket, if a header told another client; else zero
 	Pool       string
 	Backend    string // id of the backend that is dialed or was reached, else the last one tried; empty if none
 	Address    string // of Backend, the last one dialed: a literal address or a path; empty if none was
 	Started    time.Time
-	State      string // dialing, which includes look-ups; relaying; or ending
+	State      string // header, dialing, which includes look-ups; relaying; or ending
 	ToBackend  int64  // payload bytes
 	ToClient   int64
 	Age        time.Duration
@@ -29,7 +30,7 @@ func (s *Session) Row(now time.Time) Row {
 	o := s.origin
 	return Row{
 		Session: s.ID(), Frontend: o.Frontend, Listen: o.Listen, Client: s.clientAddr(),
-		Pool: o.Pool.Name(), Backend: s.backendID(), Address: s.lastAddress(),
+		Peer: s.peer(), Pool: o.Pool.Name(), Backend: s.backendID(), Address: s.lastAddress(),
 		Started: s.started, State: s.state(),
 		ToBackend: s.moved[Client], ToClient: s.moved[Backend],
 		Age: s.age(now), Idle: s.age(now) - s.progress, HalfClosed: s.HalfClosed(),
@@ -39,6 +40,8 @@ func (s *Session) Row(now time.Time) Row {
 // state returns the word for what the session does.
 func (s *Session) state() string {
 	switch {
+	case s.search != nil && s.search.step.Do == Header:
+		return "header"
 	case s.search != nil:
 		return "dialing"
 	case s.backend() != nil && s.ending == None:
@@ -53,10 +56,11 @@ func (s *Session) backendID() string {
 	if b := s.lease.Backend(); b != nil {
 		return b.ID()
 	}
-	if s.attempts == nil || len(*s.attempts) == 0 {
+	list := s.attempts()
+	if len(list) == 0 {
 		return ""
 	}
-	return (*s.attempts)[len(*s.attempts)-1].Backend
+	return list[len(list)-1].Backend
 }
 
 // lastAddress returns the address dialed last, empty if there is none.

@@ -17,6 +17,7 @@ type search struct {
 	addresses Addresses // of the backend being dialed
 	literal   [1]string // holds the list of addresses if it needs no look-up
 	address   string    // the last one dialed in the attempt
+	begun     []byte    // what came of a header that is not whole yet
 }
 
 // newSearch returns a search that has not begun.
@@ -178,8 +179,7 @@ func (s *Session) leaveSearch(now time.Time) {
 	if list := q.route.Attempts(); len(list) > 0 {
 		s.dial = now.Sub(q.route.first)
 		if len(list) > 1 || s.backend() == nil {
-			kept := slices.Clone(list)
-			s.attempts = &kept
+			s.keep().attempts = slices.Clone(list)
 		}
 	}
 	*q = search{}

@@ -21,6 +21,11 @@ type Origin struct {
 	Settings *Settings
 	Lag      time.Duration // how late the engine may report what it moved
 	Shard    uint8         // of the backends' totals; another for each thread
+	Headers  HeaderRules   // who begins with a PROXY header
+
+	// Admit lets a client in that was to begin with a header, or returns why not.
+	// It is required if there may be one.
+	Admit func(client netip.Addr) Cause
 
 	searches sync.Pool // of *search, zeroed: most are over in a moment
 }
@@ -34,7 +39,7 @@ type Origin struct {
 // An engine may hold very many sessions that do nothing, so each is small: what
 // its frontend knows is in the shared origin, what only the search needs goes
 // with the search, and moments are durations since the start. A session whose
-// first dial succeeded holds no memory but its own.
+// first dial succeeded, without a header before it, holds no memory but its own.
 type Session struct {
 	origin  *Origin
 	number  uint64 // second part of the id: unique under origin.Process
@@ -61,9 +66,23 @@ type Session struct {
 	unsent [2]int32 // by side, as of that look; 0 if there was progress since
 
 	// What the search leaves to the record.
-	address  unique.Handle[string] // the last one dialed; many sessions have the same
-	dial     time.Duration         // how long the search took
-	attempts *[]Attempt            // nil if the first was the only one, and succeeded
+	address unique.Handle[string] // the last one dialed; many sessions have the same
+	dial    time.Duration         // how long the search took
+	rest    *rest                 // nil if there is nothing in it
+}
+
+// rest is what only some sessions have to keep.
+type rest struct {
+	attempts []Attempt // nil if the first was the only one, and succeeded
+	heading  *heading  // nil for a client that was not to begin with a header
+}
+
+// keep returns the session's rest, for something to be put in.
+func (s *Session) keep() *rest {
+	if s.rest == nil {
+		s.rest = new(rest)
+	}
+	return s.rest
 }
 
 // Start begins the session of client, which is the zero AddrPort for a unix
@@ -74,6 +93,9 @@ func (s *Session) Start(now time.Time, o *Origin, number uint64, client netip.Ad
 	s.client, s.port = client.Addr(), client.Port()
 	s.search = o.newSearch()
 	s.search.route.start(o.Pool, o.Settings, s.client, &s.lease)
+	if o.Headers.Expects(s.client) {
+		s.awaitHeader()
+	}
 }
 
 // backend returns the backend from Relay to Close, nil before and after.
@@ -119,5 +141,5 @@ func (s *Session) ID() string {
 	return string(strconv.AppendUint(id, s.number, 10))
 }
 
-// clientAddr returns the client's address, as given to Start.
+// clientAddr returns the client's address, as given to Start or told by a header.
 func (s *Session) clientAddr() netip.AddrPort { return netip.AddrPortFrom(s.client, s.port) }

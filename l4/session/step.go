@@ -26,7 +26,8 @@ type Do uint8
 
 // What to do, and which call answers it.
 const (
-	Lookup Do = iota + 1 // find the addresses of Step.Address, then call Resolved
+	Header Do = iota + 1 // receive from the client until Step.Deadline, then call Header or NoHeader
+	Lookup               // find the addresses of Step.Address, then call Resolved
 	Dial                 // connect to Step.Address, then call Dialed
 	Relay                // the connect succeeded: start the relay
 	End                  // close the client with RST, then call Close
@@ -38,7 +39,7 @@ type Step struct {
 	Do       Do
 	Address  string    // Lookup: "name:port". Dial: "ip:port" or "unix:/path"
 	Name     string    // Dial: the "name:port" that Address comes from; empty if it was configured literally
-	Deadline time.Time // of the lookup or the dial
+	Deadline time.Time // of the header, the lookup or the dial
 }
 
 // Verb is the answer of a session that relays.

@@ -38,6 +38,9 @@ type world struct {
 	set   session.Settings
 	lag   time.Duration
 
+	headers session.HeaderRules
+	admit   func(netip.Addr) session.Cause
+
 	// network says what becomes of a dial, by host: "ok", "hang", or a word of
 	// faults, each after a time if one follows: "refused 300ms".
 	network map[string]string
@@ -100,7 +103,7 @@ func (w *world) start() {
 func (w *world) origin() *session.Origin {
 	return &session.Origin{
 		Process: "cafe", Frontend: "f", Listen: "127.0.0.1:5432",
-		Pool: w.pool, Settings: &w.set, Lag: w.lag,
+		Pool: w.pool, Settings: &w.set, Lag: w.lag, Headers: w.headers, Admit: w.admit,
 	}
 }
 
@@ -272,6 +275,6 @@ var (
 		session.Linger: "linger", session.Abort: "abort", session.Cut: "cut",
 	}
 	steps = map[session.Do]string{
-		session.Lookup: "lookup", session.Dial: "dial", session.Relay: "relay", session.End: "end",
+		session.Header: "header", session.Lookup: "lookup", session.Dial: "dial", session.Relay: "relay", session.End: "end",
 	}
 )
