@@ -7,9 +7,7 @@ func (p *Pool) Apply(c Config) []Edit {
 	p.mu.Lock()
 	defer p.unlock()
 	d := p.compareLocked(c)
-	for _, s := range d.steps {
-		s.do()
-	}
+	d.carryOut()
 	if len(d.steps) > 0 {
 		p.publishLocked()
 	}

@@ -41,6 +41,12 @@ func (p *Pool) compareLocked(c Config) *comparison {
 	return d
 }
 
+func (d *comparison) carryOut() {
+	for _, s := range d.steps {
+		s.do()
+	}
+}
+
 func (d *comparison) edits() []Edit {
 	var all []Edit
 	for _, s := range d.steps {
@@ -143,7 +149,7 @@ func onOff(on bool) string {
 func (d *comparison) removals(specs []Spec) {
 	byID, byAddress := map[string]Spec{}, map[string]Spec{}
 	for _, s := range specs {
-		if own, ok := d.p.roster.deleted[s.ID]; ok && own == s {
+		if own, ok := d.p.roster.deleted[s.ID]; ok && own.Spec == s {
 			continue // it stays deleted
 		}
 		byID[s.ID], byAddress[s.Address] = s, s
@@ -193,7 +199,7 @@ func (d *comparison) forgetDeleted(specs []Spec) {
 	for _, id := range slices.Sorted(maps.Keys(d.p.roster.deleted)) {
 		own := d.p.roster.deleted[id]
 		s, ok := now[id]
-		if ok && s == own {
+		if ok && s == own.Spec {
 			continue
 		}
 		d.forgotten[id] = true
@@ -202,7 +208,7 @@ func (d *comparison) forgetDeleted(specs []Spec) {
 			d.steps = append(d.steps, step{do: forget}) // it is added below
 			continue
 		}
-		d.one(own, Edit{Change: "removed", Note: "as the API had done already"}, forget)
+		d.one(own.Spec, Edit{Change: "removed", Note: "as the API had done already"}, forget)
 	}
 }
 

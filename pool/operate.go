@@ -1,6 +1,9 @@
 package pool
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Admin is what an operator wants of a backend.
 type Admin int32
@@ -43,14 +46,18 @@ func (p *Pool) Add(s Spec) error {
 // of the file; then the values given override the file's.
 func (p *Pool) addLocked(s Spec) {
 	own, ok := p.roster.deleted[s.ID]
-	if !ok || own.Address != s.Address {
-		p.enterLocked(s, false, "added by the API")
+	if !ok || own.Spec.Address != s.Address {
+		e := p.enterLocked(s, false, "added by the API")
+		e.since.Added = now()
 		return
 	}
 	delete(p.roster.deleted, s.ID)
-	e := p.enterLocked(own, true, "added again by the API")
-	e.weight, e.maxSessions = s.Weight, s.MaxSessions
+	e := p.enterLocked(own.Spec, true, "added again by the API")
+	e.set(Patch{Weight: &s.Weight, MaxSessions: &s.MaxSessions})
 }
+
+// now is when the API sets something, as exact as it is written down.
+func now() time.Time { return time.Now().Truncate(time.Millisecond) }
 
 // Remove takes a backend out by the API: no new sessions, no probes, and it is
 // shown until its last session has ended. It wraps ErrNotFound.
@@ -62,7 +69,7 @@ func (p *Pool) Remove(id string) error {
 		return notFound(id)
 	}
 	if e.fromFile {
-		p.roster.deleted[id] = e.spec
+		p.roster.deleted[id] = Deletion{e.spec, now()}
 	}
 	p.leaveLocked(e, "removed by the API")
 	p.publishLocked()
@@ -84,20 +91,25 @@ func (p *Pool) Patch(id string, c Patch) error {
 	if e == nil {
 		return notFound(id)
 	}
-	if c.Weight != nil {
-		e.weight = *c.Weight
-	}
-	if c.MaxSessions != nil {
-		e.maxSessions = *c.MaxSessions
-	}
-	if !e.fromFile {
-		e.spec.Weight, e.spec.MaxSessions = e.weight, e.maxSessions
-	}
+	e.set(c)
 	if c.Admin != nil {
 		p.setAdminLocked(e, *c.Admin)
 	}
 	p.publishLocked()
 	return nil
+}
+
+// set takes over weight and limit of c. What the API added has no other.
+func (e *entry) set(c Patch) {
+	if c.Weight != nil && *c.Weight != e.weight {
+		e.weight, e.since.Weight = *c.Weight, now()
+	}
+	if c.MaxSessions != nil && *c.MaxSessions != e.maxSessions {
+		e.maxSessions, e.since.MaxSessions = *c.MaxSessions, now()
+	}
+	if !e.fromFile {
+		e.spec.Weight, e.spec.MaxSessions = e.weight, e.maxSessions
+	}
 }
 
 func (p *Pool) setAdminLocked(e *entry, a Admin) {
@@ -106,7 +118,7 @@ func (p *Pool) setAdminLocked(e *entry, a Admin) {
 	}
 	from := e.summary(p.policy)
 	probed := e.admin != Maint
-	e.admin = a
+	e.admin, e.since.State = a, now()
 	p.tellLocked(e, from, e.summary(p.policy), "set to "+a.String()+" by the API")
 	if probed != (a != Maint) {
 		p.tellMembersLocked()
@@ -117,6 +129,8 @@ func (p *Pool) setAdminLocked(e *entry, a Admin) {
 func (p *Pool) SetStrategy(s Strategy) {
 	p.mu.Lock()
 	defer p.unlock()
-	p.strategy = s
+	if !p.strategy.same(s) {
+		p.strategy, p.switched = s, now()
+	}
 	p.publishLocked()
 }

@@ -18,7 +18,8 @@ type Pool struct {
 	policy   Policy
 	file     Strategy // the file's; strategy differs from it if the API switched
 	strategy Strategy
-	picker   Picker // the newest; its position outlives times with nothing eligible
+	switched time.Time // when the API last did
+	picker   Picker    // the newest; its position outlives times with nothing eligible
 	roster   roster
 	leaving  []departure // removed, and not yet out of the published snapshot
 	news     news
@@ -35,8 +36,7 @@ type departure struct {
 
 // New returns a pool with the backends of c. It calls no hook.
 func New(name string, c Config, h Hooks) *Pool {
-	p := &Pool{name: name, hooks: h, policy: c.Policy, file: c.Strategy, strategy: c.Strategy}
-	p.roster.deleted = map[string]Spec{}
+	p := empty(name, c, h)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range c.Backends {
@@ -44,6 +44,13 @@ func New(name string, c Config, h Hooks) *Pool {
 	}
 	p.publishLocked()
 	p.news.queue = nil
+	return p
+}
+
+// empty returns a pool without backends that is not published yet.
+func empty(name string, c Config, h Hooks) *Pool {
+	p := &Pool{name: name, hooks: h, policy: c.Policy, file: c.Strategy, strategy: c.Strategy}
+	p.roster.deleted = map[string]Deletion{}
 	return p
 }
 

@@ -19,6 +19,7 @@ type entry struct {
 
 	weight, maxSessions int
 	admin               Admin
+	since               Since
 
 	waits bool        // not to be used before its first probe result
 	retry *time.Timer // opens the next trial
@@ -79,9 +80,9 @@ func (e *entry) overridden() (keys []string) {
 
 // roster is who belongs to the pool, and who did.
 type roster struct {
-	entries []*entry        // in order of registration
-	past    []*entry        // removed: draining out, or remembered
-	deleted map[string]Spec // entries of the file that the API removed, by id
+	entries []*entry            // in order of registration
+	past    []*entry            // removed: draining out, or remembered
+	deleted map[string]Deletion // entries of the file that the API removed, by id
 	seq     uint64
 }
 
