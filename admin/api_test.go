@@ -254,33 +254,6 @@ func TestReloadShowsWarnings(t *testing.T) {
 	r.do("POST", "/reload", "").want(t, 200, `{"generation":3,"changes":[],"warnings":["unwise"]}`)
 }
 
-func TestOneLogLineForEachChangeAndNoneForReading(t *testing.T) {
-	r := start(t, Settings{}, newPool(t, "web", "127.0.0.1:1"))
-	r.do("GET", "/status", "")
-	r.do("GET", "/healthz", "")
-	r.do("POST", "/backends", `{"id":"n","address":"bad"}`)
-	if n := r.logs.Len(); n != 0 {
-		t.Errorf("%d lines were logged without a change: %v", n, r.logs.All())
-	}
-	r.do("POST", "/backends", `{"id":"n","address":"10.0.0.1:80"}`)
-	r.do("PATCH", "/backends/n", `{"weight":3,"state":"drain"}`)
-	r.do("DELETE", "/backends/n", "")
-	r.do("PATCH", "/pools/web", `{"strategy":"least_connections"}`)
-	var all []string
-	for _, e := range r.logs.All() {
-		m := e.ContextMap()
-		if !strings.HasPrefix(fmt.Sprint(m["by"]), "127.0.0.1:") {
-			t.Errorf("%q does not say who: %v", e.Message, m)
-		}
-		all = append(all, e.Message+" "+fmt.Sprint(m["change"]))
-	}
-	want := "backend added <nil>|backend changed weight 1 -> 3, state ready -> drain|backend removed <nil>|" +
-		"strategy switched round_robin -> least_connections"
-	if got := strings.Join(all, "|"); got != want {
-		t.Errorf("got %s; want %s", got, want)
-	}
-}
-
 func TestFailedAdditionDoesNotTouchTheRunningTwin(t *testing.T) {
 	r := start(t, Settings{}, newPool(t, "web", "127.0.0.1:1"))
 	r.do("POST", "/backends", `{"id":"a","address":"127.0.0.1:1","weight":-1}`).want(t, 400, "")

@@ -5,6 +5,7 @@
 // [Sources]. It owns no backend, no frontend and no file. What happens to a
 // request through /proxy is package admin/proxy's.
 //
+//	entrance    the listeners of one scope: everything, probes alone, /proxy alone
 //	Handler     find (path) -> guard (host, origin, token) -> API or /proxy
 //	API         one handler a path and method; an error changes nothing
 //	/proxy      proxy.Front
@@ -13,5 +14,6 @@
 //
 //   - Changes through the API happen one at a time.
 //   - What a request needs is decided by the listener it came in through.
+//   - A change, made or refused, is one line of the log.
 //   - A token is compared by its hash, never logged and never forwarded.
 package admin

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// maxConns bounds the client connections of the admin side, upgraded ones
-// included. Chosen, not measured: far more than operators and probes need, and
-// few descriptors beside those of the data plane.
+// maxConns bounds the client connections of one scope, upgraded ones included.
+// Chosen, not measured: far more than operators and probes need, and few
+// descriptors beside those of the data plane.
 const maxConns = 4096
 
-// door bounds the connections of the admin side. When it is full, a newcomer
-// takes the place of the one that has waited longest without a whole request,
-// so that peers that send nothing cannot shut others out.
+// door bounds the connections of one scope. When it is full, a newcomer takes
+// the place of the one that has waited longest without a whole request, so that
+// peers that send nothing cannot shut others out.
 type door struct {
 	max int
 

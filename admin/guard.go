@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net"
@@ -41,6 +40,9 @@ const (
 	operator
 )
 
+// String is the role as the token file has it.
+func (r role) String() string { return [...]string{"none", "read", "operate"}[r] }
+
 func newGuard(set Settings) guard {
 	g := guard{hosts: map[string]bool{}}
 	for _, h := range set.Hosts {
@@ -58,13 +60,20 @@ func newGuard(set Settings) guard {
 //   - A change must come from no foreign page and name this host, and needs an
 //     operator if there are tokens.
 //   - Reading, and /proxy whatever the method, needs a reader if the request came
-//     in through a listener that others can reach. Without a token it must name this host: the token shows that no
-//     rebound name led a browser here.
+//     in through a listener that others can reach. Without a token it must name
+//     this host: the token shows that no rebound name led a browser here, and so
+//     does a unix socket.
 //   - A foreign page may not send through /proxy what it may not send to the
 //     API, nor open a WebSocket through it.
+//   - A listener for /proxy alone is a frontend: nobody is refused. A token is
+//     looked for all the same, because no backend may get one.
 func (g *guard) admit(r *http.Request, k kind) (role, error) {
-	if k == probing {
+	from := originOf(r)
+	switch {
+	case k == probing:
 		return nobody, nil
+	case from.scope == Traffic:
+		return g.role(r), nil
 	}
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if (!reads || wantsUpgrade(r)) && g.foreign(r) {
@@ -72,7 +81,7 @@ func (g *guard) admit(r *http.Request, k kind) (role, error) {
 	}
 	who := g.role(r)
 	change := k == steering && !reads
-	if (who == nobody || change) && !g.here(r.Host) {
+	if (who == nobody || change) && !from.unix() && !g.here(r.Host) {
 		return who, answer.Refuse(http.StatusForbidden,
 			"host %q is neither an address, localhost nor in the hosts of [admin]; use one of these", r.Host)
 	}
@@ -81,7 +90,7 @@ func (g *guard) admit(r *http.Request, k kind) (role, error) {
 
 func (g *guard) allow(r *http.Request, who role, change bool) error {
 	switch {
-	case who == nobody && (public(r) || change && len(g.secrets) > 0):
+	case who == nobody && (originOf(r).public() || change && len(g.secrets) > 0):
 		if bearer(r) != "" {
 			return errWrongToken
 		}
@@ -90,34 +99,6 @@ func (g *guard) allow(r *http.Request, who role, change bool) error {
 		return answer.Refuse(http.StatusForbidden, "the token may read only; a change needs an operate token")
 	}
 	return nil
-}
-
-// listenerKey is where the context of a request holds the net.Addr of the
-// listener that its connection came in through.
-type listenerKey struct{}
-
-// noteListener is the server's BaseContext hook.
-func noteListener(ln net.Listener) context.Context {
-	return context.WithValue(context.Background(), listenerKey{}, ln.Addr())
-}
-
-// public reports whether others than this machine can reach the listener that r
-// came in through. It is asked for each request and not taken from the settings:
-// a connection may outlive its listener. It is not the connection's own address
-// that counts, either: what comes to a public listener by loopback may come from
-// a forwarder on this machine.
-func public(r *http.Request) bool {
-	at := r.Context().Value(listenerKey{})
-	if at == nil { // the handler runs in a server that is not ours
-		at = r.Context().Value(http.LocalAddrContextKey)
-	}
-	switch a := at.(type) {
-	case *net.UnixAddr:
-		return false
-	case *net.TCPAddr:
-		return !a.IP.IsLoopback()
-	}
-	return true // nobody knows
 }
 
 // wantsUpgrade reports whether a request asks for another protocol.

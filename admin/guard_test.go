@@ -151,22 +151,6 @@ func TestConnectionOutlivesItsPublicListener(t *testing.T) {
 	r.do("GET", "/status", "").want(t, 200, "")
 }
 
-func TestUnixSocketIsNotPublic(t *testing.T) {
-	r := start(t, Settings{Tokens: tokens}, newPool(t, "web"))
-	ln, err := net.Listen("unix", t.TempDir()+"/s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.serve(ln)
-	c, err := net.Dial("unix", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	io.WriteString(c, get("/status"))
-	wantStatus(t, c, 200)
-}
-
 // A handler that runs in another server judges by the connection's own address.
 func TestHandlerInAnotherServer(t *testing.T) {
 	r := start(t, Settings{}, newPool(t, "web"))
@@ -208,7 +192,7 @@ func TestWrongTokens(t *testing.T) {
 	r.do("POST", "/reload", "", "Authorization: Basic steer").want(t, 401, "a token is needed")
 	r.do("GET", "/status", "", wrongToken).want(t, 200, "")
 	r.do("GET", "/proxy/", "", wrongToken).want(t, 200, "")
-	if n := r.logs.Len(); n != 0 {
+	if n := r.logs.FilterMessage("token refused").Len(); n != 0 {
 		t.Errorf("got %d lines without a refused token; want none: %v", n, r.logs.All())
 	}
 	began := time.Now()

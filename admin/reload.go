@@ -9,7 +9,7 @@ import (
 
 // reload applies the file. Nothing has changed if it answers with an error.
 func (s *Server) reload(c *call) (int, any, error) {
-	done, err := s.src.Reload(c.r.Context(), c.r.RemoteAddr)
+	done, err := s.src.Reload(c.r.Context(), c.by())
 	if err != nil {
 		return http.StatusUnprocessableEntity, mistakes(err), nil
 	}

@@ -148,11 +148,13 @@ func listen(t *testing.T) net.Listener {
 }
 
 // serve serves on ln, and returns once it does.
-func (r *rig) serve(ln net.Listener) (served <-chan error) {
+func (r *rig) serve(ln net.Listener) (served <-chan error) { return r.serveFor(ln, Everything) }
+
+func (r *rig) serveFor(ln net.Listener, s Scope) (served <-chan error) {
 	r.t.Helper()
 	done := make(chan error, 1)
-	go func() { done <- r.Serve(ln) }()
-	eventually(r.t, "listening", func() bool { return r.listen() == ln.Addr() })
+	go func() { done <- r.Serve(ln, s) }()
+	eventually(r.t, "listening", func() bool { return r.entrances[s].listen() == ln.Addr() })
 	return done
 }
 

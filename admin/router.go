@@ -21,9 +21,11 @@ const (
 
 // call is one API request.
 type call struct {
-	w    http.ResponseWriter
-	r    *http.Request
-	name string // from the path, unescaped
+	w     http.ResponseWriter
+	r     *http.Request
+	who   role
+	name  string // from the path, unescaped
+	notes []note // of what it changed
 }
 
 // handler answers an API request: with a body and its status, or with an error.
@@ -115,6 +117,20 @@ func named(t target, escaped string) (target, error) {
 	}
 	t.name = name
 	return t, nil
+}
+
+// findFor is find for a request through a listener of that scope.
+func findFor(s Scope, escaped string) (target, error) {
+	t, err := find(escaped)
+	switch {
+	case s.reaches(t.kind):
+		return t, err
+	case s == Probes:
+		return target{kind: probing}, answer.Refuse(http.StatusNotFound, "no such path; this listener is for probes alone: "+
+			"/healthz, /readyz, /readyz/FRONTEND")
+	}
+	return target{kind: traffic}, answer.Refuse(http.StatusNotFound, "no such path; this listener is for "+
+		"/proxy and /pools/NAME/proxy alone")
 }
 
 func nowhere() (target, error) {

@@ -17,7 +17,7 @@ import (
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	t, missing := find(r.URL.EscapedPath())
+	t, missing := findFor(originOf(r).scope, r.URL.EscapedPath())
 	rules := s.rules.Load()
 	who, err := rules.guard.admit(r, t.kind)
 	if err == nil {
@@ -29,29 +29,36 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case t.kind == traffic:
 		s.forward(w, r, t, rules.proxy, who != nobody)
 	default:
-		s.obey(w, r, t)
+		s.obey(&call{w: w, r: r, who: who, name: t.name}, t)
 	}
 }
 
 // turnAway answers a request that got no further than the guard.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, t target, err error) {
-	if errors.Is(err, errWrongToken) {
-		s.peers.Warn("token refused", zap.String("client", r.RemoteAddr))
+	switch {
+	case errors.Is(err, errWrongToken):
+		s.peers.Warn("token refused", zap.String("client", from(r)))
+	case changes(r, t):
+		s.auditRefusal(r, s.rules.Load().guard.role(r), err)
 	}
-	if answer.StatusOf(err) == http.StatusUnauthorized {
+	status := answer.StatusOf(err)
+	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	}
-	if t.kind == traffic {
+	switch {
+	case t.kind == traffic && status == http.StatusNotFound:
+		s.proxy.Reject(w, "no_path", err)
+	case t.kind == traffic:
 		s.proxy.Reject(w, "denied", err)
-		return
+	default:
+		answer.Error(w, err)
 	}
-	answer.Error(w, err)
 }
 
 // forward passes a request on to a backend. ours says that its Authorization
 // header is for us.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, t target, set ProxySettings, ours bool) {
-	if !set.Enabled {
+	if !set.Enabled || originOf(r).scope == Traffic && !set.Listens {
 		s.proxy.Reject(w, "off", answer.Refuse(http.StatusNotFound,
 			"/proxy is switched off; enabled = true in [admin.proxy] switches it on"))
 		return
@@ -61,7 +68,9 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, t target, set P
 		s.proxy.Reject(w, "no_pool", err)
 		return
 	}
-	s.proxy.Forward(w, r, proxy.Way{Pool: p, Path: t.rest, ResponseTimeout: set.ResponseTimeout, Private: ours})
+	s.proxy.Forward(w, r, proxy.Way{
+		Pool: p, Path: t.rest, ResponseTimeout: set.ResponseTimeout, TrustedFrom: set.TrustedFrom, Private: ours,
+	})
 }
 
 // proxyPoolName returns the name of the pool behind /proxy; empty if several
@@ -77,21 +86,30 @@ func (s *Server) proxyPoolName(set ProxySettings) string {
 }
 
 // obey answers an API request.
-func (s *Server) obey(w http.ResponseWriter, r *http.Request, t target) {
-	do := t.methods.of(r.Method)
+func (s *Server) obey(c *call, t target) {
+	do := t.methods.of(c.r.Method)
 	if do == nil {
-		w.Header().Set("Allow", t.methods.allow())
-		answer.Error(w, answer.Refuse(http.StatusMethodNotAllowed, "%s is not for this path; it takes %s",
-			r.Method, t.methods.allow()))
+		c.w.Header().Set("Allow", t.methods.allow())
+		s.refuse(c, t, answer.Refuse(http.StatusMethodNotAllowed, "%s is not for this path; it takes %s",
+			c.r.Method, t.methods.allow()))
 		return
 	}
-	bound(w, r)
-	status, body, err := do(s, &call{w, r, t.name})
+	bound(c.w, c.r)
+	status, body, err := do(s, c)
 	if err != nil {
-		answer.Error(w, err)
+		s.refuse(c, t, err)
 		return
 	}
-	answer.JSON(w, status, body)
+	s.audit(c, status)
+	answer.JSON(c.w, status, body)
+}
+
+// refuse answers an API request that changed nothing.
+func (s *Server) refuse(c *call, t target, err error) {
+	if changes(c.r, t) {
+		s.auditRefusal(c.r, c.who, err)
+	}
+	answer.Error(c.w, err)
 }
 
 // bound limits how long the client may take to send and to read. The server
@@ -103,9 +121,4 @@ func bound(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		_ = rc.SetReadDeadline(now.Add(bodyTimeout))
 	}
-}
-
-// changed logs a change that was made.
-func (s *Server) changed(c *call, what string, fields ...zap.Field) {
-	s.log.Info(what, append([]zap.Field{zap.String("by", c.r.RemoteAddr)}, fields...)...)
 }

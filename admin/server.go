@@ -2,9 +2,7 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,12 +35,11 @@ type Server struct {
 	src   Sources
 	log   *zap.Logger
 	peers *zap.Logger // bounded: what peers cause
-	http  http.Server
-	door  door
 	rules atomic.Pointer[rules]
 	proxy *proxy.Front
-	most  int                      // see maxAdded
-	addr  atomic.Pointer[net.Addr] // last listened on
+	most  int // see maxAdded
+
+	entrances [scopes]entrance
 
 	// orders is held during a change, so that what is logged as before and after
 	// belongs together. Bodies are read before.
@@ -52,22 +49,13 @@ type Server struct {
 // New returns a server that listens nowhere yet. Of o, Left and ErrorLog are the
 // server's own and need not be set.
 func New(s Sources, set Settings, o proxy.Options, logger *zap.Logger) *Server {
-	server := &Server{
-		src: s, log: logger, peers: bounded(logger), most: maxAdded,
-		door: door{max: maxConns, conns: map[net.Conn]time.Time{}},
-	}
+	server := &Server{src: s, log: logger, peers: bounded(logger), most: maxAdded}
 	complaints := newComplaints(server.peers)
-	o.Left, o.ErrorLog = server.door.leave, complaints
+	o.Left, o.ErrorLog = server.left, complaints
 	server.proxy = proxy.New(o)
 	server.rules.Store(newRules(set))
-	server.http = http.Server{
-		Handler:           server.Handler(),
-		BaseContext:       noteListener,
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ConnState:         server.door.changed,
-		ErrorLog:          complaints,
+	for i := range server.entrances {
+		server.entrances[i].open(Scope(i), server.Handler(), complaints)
 	}
 	return server
 }
@@ -80,32 +68,25 @@ func (s *Server) Use(set Settings) {
 }
 
 // Serve accepts on ln until ln is closed or Close is called, and returns nil
-// then. It closes ln. It may be called for several listeners.
-func (s *Server) Serve(ln net.Listener) error {
-	addr := ln.Addr()
-	s.addr.Store(&addr)
-	err := s.http.Serve(ln)
-	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-// listen returns the address that was last listened on; nil if none was.
-func (s *Server) listen() net.Addr {
-	if a := s.addr.Load(); a != nil {
-		return *a
-	}
-	return nil
-}
+// then; on one of scope Traffic also when Drain is called. It closes ln. It may
+// be called for several listeners.
+func (s *Server) Serve(ln net.Listener, scope Scope) error { return s.entrances[scope].serve(ln) }
 
 // Active returns how many requests are on their way through /proxy.
 func (s *Server) Active() int64 { return s.proxy.Status(nil, "").Active }
 
-// Drain refuses new requests through /proxy and waits for those under way,
-// upgraded connections included. When ctx ends first it cuts what is left, and
-// returns how much that was. The API goes on answering.
-func (s *Server) Drain(ctx context.Context) (cut int) { return s.proxy.Drain(ctx) }
+// Drain refuses new requests through /proxy, stops accepting where nothing else
+// is served, and waits for the requests under way, upgraded connections included.
+// When ctx ends first it cuts what is left, and returns how much that was. The
+// API goes on answering.
+func (s *Server) Drain(ctx context.Context) (cut int) {
+	ctx, cancel := context.WithCancel(ctx)
+	var idle sync.WaitGroup
+	idle.Go(func() { _ = s.entrances[Traffic].http.Shutdown(ctx) })
+	defer idle.Wait()
+	defer cancel()
+	return s.proxy.Drain(ctx)
+}
 
 // Close cuts what Drain has not waited for, closes the listeners, and ends the
 // connections. An answer of the API that is under way gets a moment.
@@ -113,7 +94,5 @@ func (s *Server) Close() {
 	s.proxy.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), linger)
 	defer cancel()
-	if s.http.Shutdown(ctx) != nil {
-		s.http.Close()
-	}
+	s.each(func(e *entrance) { e.close(ctx) })
 }

@@ -60,15 +60,15 @@ func TestFullServerShowsOutWhoWaitsLongest(t *testing.T) {
 
 // narrow sets how many connections the door lets in.
 func (r *rig) narrow(max int) {
-	r.door.mu.Lock()
-	defer r.door.mu.Unlock()
-	r.door.max = max
+	r.entrances[Everything].door.mu.Lock()
+	defer r.entrances[Everything].door.mu.Unlock()
+	r.entrances[Everything].door.max = max
 }
 
 func (r *rig) inside() int {
-	r.door.mu.Lock()
-	defer r.door.mu.Unlock()
-	return len(r.door.conns)
+	r.entrances[Everything].door.mu.Lock()
+	defer r.entrances[Everything].door.mu.Unlock()
+	return len(r.entrances[Everything].door.conns)
 }
 
 func TestFullServerOfBusyConnectionsRefusesNewcomers(t *testing.T) {
@@ -191,7 +191,7 @@ func TestServeAfterCloseReturns(t *testing.T) {
 	r := start(t, Settings{}, newPool(t, "web"))
 	r.Close()
 	ln := listen(t)
-	if err := r.Serve(ln); err != nil {
+	if err := r.Serve(ln, Everything); err != nil {
 		t.Errorf("got %v; want nil", err)
 	}
 	if _, err := ln.Accept(); err == nil {

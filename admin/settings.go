@@ -23,6 +23,7 @@ type Token struct {
 type ProxySettings struct {
 	Enabled         bool
 	Pool            string         // of /proxy; empty: the only one
+	Listens         bool           // it has a listener of its own
 	TrustedFrom     []netip.Prefix // peers whose X-Forwarded-* headers are believed
 	ResponseTimeout time.Duration
 }

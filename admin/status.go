@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -36,12 +37,21 @@ func (s *Server) status(*call) (int, any, error) {
 func (s *Server) frontends() []l4.Status {
 	list := slices.Clone(s.src.Frontends())
 	if set := s.rules.Load().proxy; set.Enabled {
-		list = append(list, s.proxy.Status(s.listen(), s.proxyPoolName(set)))
+		list = append(list, s.proxy.Status(s.proxyListen(), s.proxyPoolName(set)))
 	}
 	if list == nil {
 		list = []l4.Status{}
 	}
 	return list
+}
+
+// proxyListen returns where clients of /proxy are served: its own listener if it
+// has one.
+func (s *Server) proxyListen() net.Addr {
+	if s.rules.Load().proxy.Listens {
+		return s.entrances[Traffic].listen()
+	}
+	return s.entrances[Everything].listen()
 }
 
 // statusOfPool never has null for a list.

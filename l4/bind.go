@@ -23,6 +23,7 @@ func Bind(lc net.ListenConfig, address string, mode fs.FileMode) (net.Listener, 
 	if err := removeStale(rest); err != nil {
 		return nil, err
 	}
+	lc.Control = guarded(lc.Control, mode)
 	ln, err := lc.Listen(context.Background(), network, rest)
 	if err != nil {
 		return nil, err
@@ -32,6 +33,18 @@ func Bind(lc net.ListenConfig, address string, mode fs.FileMode) (net.Listener, 
 		return nil, err
 	}
 	return ln, nil
+}
+
+// guarded gives a unix socket its mode before it has a file: Linux then makes the
+// file with no more than that, so that nobody else gets in before the chmod.
+// Elsewhere it does nothing.
+func guarded(control func(network, address string, raw syscall.RawConn) error, mode fs.FileMode) func(string, string, syscall.RawConn) error {
+	return func(network, address string, raw syscall.RawConn) error {
+		if err := raw.Control(func(fd uintptr) { restrict(fd, mode) }); err != nil || control == nil {
+			return err
+		}
+		return control(network, address, raw)
+	}
 }
 
 // listenNetwork is network for a listen address. Package net listens on both

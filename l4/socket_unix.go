@@ -3,6 +3,7 @@
 package l4
 
 import (
+	"io/fs"
 	"net"
 	"syscall"
 
@@ -72,3 +73,7 @@ func unsent(s stream) int {
 func selfConnected(c net.Conn) bool {
 	return c.LocalAddr().Network() == "tcp" && c.LocalAddr().String() == c.RemoteAddr().String()
 }
+
+// restrict sets the mode of a socket that has no file yet. Where that means
+// nothing it fails, without harm.
+func restrict(fd uintptr, mode fs.FileMode) { _ = unix.Fchmod(int(fd), uint32(mode.Perm())) }

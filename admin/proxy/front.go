@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -70,9 +71,10 @@ func New(o Options) *Front {
 // Way is where one request goes, and how.
 type Way struct {
 	Pool            *pool.Pool
-	Path            string        // for the backend, escaped as the client sent it
-	ResponseTimeout time.Duration // until the response header; 0 is for ever
-	Private         bool          // its Authorization header is for us, not for the backend
+	Path            string         // for the backend, escaped as the client sent it
+	ResponseTimeout time.Duration  // until the response header; 0 is for ever
+	TrustedFrom     []netip.Prefix // peers whose forwarding headers are believed
+	Private         bool           // its Authorization header is for us, not for the backend
 }
 
 // Forward passes a request on to a backend and its response back. Once a drain

@@ -29,11 +29,7 @@ func (x *exchange) rewrite(r *httputil.ProxyRequest) {
 	// ReverseProxy drops for our safety would be missed there.
 	out.URL.RawQuery = r.In.URL.RawQuery
 	out.Host = r.In.Host
-	dropForwarded(out.Header)
-	r.SetXForwarded()
-	if ip := out.Header.Get("X-Forwarded-For"); ip != "" {
-		out.Header.Set("X-Real-Ip", ip)
-	}
+	x.setForwarded(r)
 	if x.way.Private {
 		out.Header.Del("Authorization")
 	}
@@ -43,20 +39,6 @@ func (x *exchange) rewrite(r *httputil.ProxyRequest) {
 		out.Header.Del("Http2-Settings")
 	}
 	out.Trailer = trailer(r.In.Trailer)
-}
-
-// dropForwarded removes what says where a request came from: only a proxy that
-// is trusted may say it, and there is none.
-func dropForwarded(h http.Header) {
-	for key := range h {
-		if forwarding(key) {
-			delete(h, key)
-		}
-	}
-}
-
-func forwarding(key string) bool {
-	return key == "Forwarded" || key == "X-Real-Ip" || strings.HasPrefix(key, "X-Forwarded-")
 }
 
 // trailer returns the trailers to announce. It is the request's own map, which

@@ -66,6 +66,11 @@ func (t table) admin(proxy table) (Admin, adminSockets) {
 		proxy:  proxy.adminEndpoint("listen", a.ProxyListen),
 	}
 	a.Mode = t.mode("mode", 0o600, at.api)
+	forward := &a.Settings.Proxy
+	forward.Listens = forward.Enabled && a.ProxyListen != ""
+	if a.ProxyListen != "" && !forward.Enabled {
+		proxy.warn("listen", "has no effect, since enabled is false: nothing listens there")
+	}
 	if file := t.values["token_file"]; at.api != nil && !at.api.loopback() && (file == nil || file == "") {
 		t.wrong("listen", "%s is not loopback, so others could steer this process; "+
 			"set token_file, or listen on 127.0.0.1", quote(a.Listen))

@@ -103,9 +103,10 @@ func (b *Balancer) dial(ctx context.Context, address string) (net.Conn, error) {
 }
 
 // serveAdmin serves until ln is closed.
-func (b *Balancer) serveAdmin(ln net.Listener) {
-	if err := b.admin.Serve(ln); err != nil {
-		b.log.Error("admin side ended", zap.NamedError(logs.Error, err))
+func (b *Balancer) serveAdmin(ln net.Listener, w want) {
+	scope, _ := w.scope()
+	if err := b.admin.Serve(ln, scope); err != nil {
+		b.log.Error(w.who()+" ended", zap.NamedError(logs.Error, err))
 	}
 }
 
@@ -114,12 +115,12 @@ func (b *Balancer) serveAdmin(ln net.Listener) {
 func (b *Balancer) AdminAddr() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.adminAddrLocked()
+	return b.adminAddrLocked(admin.Everything)
 }
 
-func (b *Balancer) adminAddrLocked() string {
+func (b *Balancer) adminAddrLocked(scope admin.Scope) string {
 	for _, s := range b.sockets {
-		if s.admin != nil {
+		if s.owner == owners[scope] {
 			return s.addr()
 		}
 	}
@@ -164,7 +165,9 @@ func (b *Balancer) announce() {
 		zap.String(logs.Engine, b.engine.Name()),
 		zap.Int(logs.Loops, b.engine.Loops()),
 		zap.Int64(logs.Generation, v.generation),
-		zap.String(logs.Admin, b.adminAddrLocked()),
+		zap.String(logs.Admin, b.adminAddrLocked(admin.Everything)),
+		zap.String(logs.Probes, b.adminAddrLocked(admin.Probes)),
+		zap.String(logs.Proxy, b.adminAddrLocked(admin.Traffic)),
 		zap.Int64(logs.Limit, b.limit.Max()),
 		zap.String(logs.Reason, b.limit.Explain()),
 		zap.Duration(logs.Took, time.Since(b.started)))

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 
+	"sluice/admin"
 	"sluice/cmd/internal/config"
 )
 
@@ -46,7 +47,13 @@ func wanted(c *config.Config) []want {
 		ws = append(ws, want{placeOf(f.Listen, f.Name), f.Mode, f.Name})
 	}
 	if c.Admin.Listen != "" {
-		ws = append(ws, want{place: place{listen: c.Admin.Listen, owner: adminOwner}})
+		ws = append(ws, wantAdmin(admin.Everything, c.Admin.Listen, c.Admin.Mode))
+	}
+	if c.Admin.ProbeListen != "" {
+		ws = append(ws, wantAdmin(admin.Probes, c.Admin.ProbeListen, socketMode))
+	}
+	if c.Admin.Settings.Proxy.Listens {
+		ws = append(ws, wantAdmin(admin.Traffic, c.Admin.ProxyListen, socketMode))
 	}
 	return ws
 }

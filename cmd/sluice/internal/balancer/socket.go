@@ -3,18 +3,25 @@ package balancer
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
+	"sluice/admin"
 	"sluice/l4"
 )
 
-// adminOwner stands for the admin side where a frontend's name may stand; no
-// frontend can have this name.
-const adminOwner = " admin"
+// owners of the sockets of the admin side, where a frontend's name may stand; no
+// frontend can have such a name.
+var owners = [...]string{admin.Everything: " admin", admin.Probes: " admin probes", admin.Traffic: " admin proxy"}
+
+// socketMode is of the unix sockets for probes and for /proxy, which are no
+// secret: as a frontend's.
+const socketMode = 0o660
 
 // place is what a socket is known by across reloads: the address as configured
 // and, where that is not enough, whose it is.
@@ -39,6 +46,17 @@ type want struct {
 	frontend string // that gets the clients; empty for the admin side
 }
 
+// wantAdmin is one for the admin side.
+func wantAdmin(scope admin.Scope, listen string, mode uint32) want {
+	return want{place: place{listen: listen, owner: owners[scope]}, mode: mode}
+}
+
+// scope returns what the socket is for; false if it is a frontend's.
+func (w want) scope() (admin.Scope, bool) {
+	i := slices.Index(owners[:], w.owner)
+	return admin.Scope(i), i >= 0
+}
+
 // socket is one bound address: of a frontend or of the admin side.
 type socket struct {
 	want
@@ -46,12 +64,16 @@ type socket struct {
 	admin   net.Listener // nil for a frontend
 }
 
+// first reports whether the socket stops accepting before the sessions are
+// drained, and not at the very end.
+func (s *socket) first() bool { return s.clients != nil || s.owner == owners[admin.Traffic] }
+
 // listen binds what w asks for. Nobody is served yet.
 func listen(e *l4.Engine, w want) (*socket, error) {
 	s := &socket{want: w}
 	var err error
-	if w.owner == adminOwner {
-		s.admin, err = l4.Bind(net.ListenConfig{}, w.listen, 0)
+	if _, ok := w.scope(); ok {
+		s.admin, err = l4.Bind(net.ListenConfig{}, w.listen, fs.FileMode(w.mode))
 	} else {
 		s.clients, err = e.Listen(w.listen, w.mode)
 	}
@@ -72,18 +94,21 @@ func reason(err error) error {
 }
 
 func (w want) who() string {
-	if w.owner == adminOwner {
-		return "admin"
+	if scope, ok := w.scope(); ok {
+		return [...]string{"admin", "admin probes", "/proxy"}[scope]
 	}
 	return "frontend " + w.frontend
 }
 
 // addr returns the address as bound.
 func (s *socket) addr() string {
-	if s.admin != nil {
-		return s.admin.Addr().String()
+	switch {
+	case s.clients != nil:
+		return s.clients.Addr()
+	case s.admin.Addr().Network() == "unix":
+		return "unix:" + s.admin.Addr().String()
 	}
-	return s.clients.Addr()
+	return s.admin.Addr().String()
 }
 
 // close stops accepting. Connections that were accepted go on.

@@ -44,11 +44,11 @@ func (b *Balancer) stop() {
 	b.log.Info("stopped", zap.Int64(logs.Cut, cut), zap.Duration(logs.Took, time.Since(began)))
 }
 
-// closeClients closes the sockets of all frontends.
+// closeClients closes the sockets of all frontends, and that of /proxy.
 func (b *Balancer) closeClients() {
 	var all sync.WaitGroup
 	for _, s := range b.sockets {
-		if s.clients != nil {
+		if s.first() {
 			all.Go(s.close)
 		}
 	}

@@ -130,7 +130,8 @@ func (b *Balancer) useSockets(p *plan, opened []*socket) {
 func (b *Balancer) feed(s *socket) {
 	b.sockets[s.place] = s
 	if s.admin != nil {
-		b.serves.Go(func() { b.serveAdmin(s.admin) })
+		ln, w := s.admin, s.want // of which the next reload may change the latter
+		b.serves.Go(func() { b.serveAdmin(ln, w) })
 		return
 	}
 	s.clients.Assign(b.frontends[s.frontend])

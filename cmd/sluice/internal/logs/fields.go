@@ -40,6 +40,8 @@ const (
 	Limit      = "limit"
 	Loops      = "loops"
 	Path       = "path"
+	Probes     = "probes"
+	Proxy      = "proxy"
 	Reason     = "reason"
 	Sessions   = "sessions"
 	Timeout    = "timeout"
