@@ -37,7 +37,8 @@ var layers = map[string]layer{
 	},
 	"pool/health": {
 		own:    []string{"pool"},
-		reason: "health is a verdict about a backend; a probe that needs a library is passed in as a func",
+		http:   true,
+		reason: "health is a verdict about a backend, over HTTP too; a probe that needs a library is passed in as a func",
 	},
 	"l4": {
 		own:    []string{"l4/...", "pool"},

@@ -185,6 +185,32 @@ func TestRealRedisSubscriber(t *testing.T) {
 	}
 }
 
+// B071: a server that takes connections but refuses to work is down, as a plain
+// connect would never tell, and the reason is what it said.
+func TestRealRedisRefusesToWork(t *testing.T) {
+	r := startRedis(t)
+	const ping = "[pool.health]\nsend = \"PING\\r\\n\"\nexpect = '^\\+PONG'\nfall = 1\nrise = 1\n"
+	d := startDaemon(t, head+frontendText("front", free, "real")+
+		strings.Replace(poolText("real", "", "b0="+r.address), "[pool.health]\n", ping, 1))
+	eventually(t, "the server is up", func() bool { return d.backend("real", "b0").Health == "up" })
+
+	c := redis.NewClient(&redis.Options{Addr: r.address, Password: "a password"})
+	defer c.Close()
+	setPassword := func(c *redis.Client, to string) {
+		t.Helper()
+		if err := c.ConfigSet(t.Context(), "requirepass", to).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setPassword(redisClient(t, r.address), "a password")
+	eventually(t, "the server is down", func() bool { return d.backend("real", "b0").State == "down" })
+	if got := d.backend("real", "b0").LastChange.Reason; !strings.Contains(got, `got "-NOAUTH Authentication required.\r\n"`) {
+		t.Errorf("got reason %q", got)
+	}
+	setPassword(c, "")
+	eventually(t, "the server is up again", func() bool { return d.backend("real", "b0").State == "up" })
+}
+
 // A server that dies takes along the sessions that it has, and no other. When
 // it is back, so is its traffic.
 func TestRealRedisKilled(t *testing.T) {

@@ -18,6 +18,13 @@ func dial(ctx context.Context, t health.Target) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", t.Address)
 }
 
+// at dials address whatever the target.
+func at(address string) health.Dial {
+	return func(ctx context.Context, _ health.Target) (net.Conn, error) {
+		return dial(ctx, health.Target{Address: address})
+	}
+}
+
 // server serves each connection and reports how the client ended it: nil for
 // FIN. It stops with the test.
 func server(t *testing.T, serve func(net.Conn) error) (address string, ends chan error) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -40,7 +41,7 @@ func (t table) pool() Pool {
 	if t.has("retry_after") && p.Probe.Kind != "none" {
 		t.warn("retry_after", `has no effect: probes decide when a backend returns, unless health.probe is "none"`)
 	}
-	p.Config.Backends = t.backends(p.Probe.Kind == "tcp", t.sendProxy())
+	p.Config.Backends = t.backends(p.Probe, t.sendProxy())
 	return p
 }
 
@@ -121,7 +122,7 @@ func (t table) initial() pool.Init {
 const mysqlPort = 3306
 
 // backends reads every [[pool.backend]] and checks them against each other.
-func (t table) backends(connects bool, sendProxy int) []pool.Spec {
+func (t table) backends(p Probe, sendProxy int) []pool.Spec {
 	var specs []pool.Spec
 	var ids, addresses claims
 	for _, b := range t.subs("backend") {
@@ -133,12 +134,23 @@ func (t table) backends(connects bool, sendProxy int) []pool.Spec {
 		specs = append(specs, spec)
 	}
 	t.adviseBackends(specs)
-	i := slices.IndexFunc(addresses.all, func(c claim) bool { return c.at.Port == mysqlPort })
-	if connects && i >= 0 {
+	for _, c := range addresses.all {
+		adviseUnix(c, p)
+	}
+	i := slices.IndexFunc(addresses.all, func(c claim) bool { return cmp.Or(p.Port, c.at.Port) == mysqlPort })
+	if p.Kind == "tcp" && i >= 0 {
 		addresses.all[i].table.warn("address", "a plain TCP probe against MySQL or MariaDB (port %d) "+
 			`makes the server block this machine in time; write probe = "none" in [pool.health]`, mysqlPort)
 	}
 	return specs
+}
+
+// adviseUnix notes half of another address to probe: a unix socket has neither
+// host nor port of its own to complete it.
+func adviseUnix(c claim, p Probe) {
+	if c.at.Unix != "" && (p.Port == 0) != (p.Address == "") {
+		c.table.warn("address", "health.port and health.address have no effect for a unix socket, unless both are given")
+	}
 }
 
 // adviseBackends warns of a pool that nobody gets a session from.

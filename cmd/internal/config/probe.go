@@ -22,10 +22,10 @@ func (t table) probe() Probe {
 	if _, err := regexp.Compile(p.Expect); err != nil {
 		t.wrong("expect", "%s is no regular expression: %v", quote(p.Expect), err)
 	}
-	if !strings.HasPrefix(p.Path, "/") || strings.ContainsAny(p.Path, " \t\r\n#") {
+	if !strings.HasPrefix(p.Path, "/") || strings.ContainsFunc(p.Path, notOfPath) {
 		t.wrong("path", `%s is no path; write it as in a request, such as "/healthz"`, quote(p.Path))
 	}
-	if strings.ContainsAny(p.Host, " \t\r\n/") {
+	if strings.ContainsFunc(p.Host, notOfPath) || strings.Contains(p.Host, "/") {
 		t.wrong("host", `%s is no host; write a name, and perhaps a port, without scheme and path`, quote(p.Host))
 	}
 	if p.Address != "" {
@@ -34,6 +34,9 @@ func (t table) probe() Probe {
 	t.adviseProbe(p.Kind)
 	return p
 }
+
+// notOfPath reports whether r may not stand in a request line as it is.
+func notOfPath(r rune) bool { return r <= ' ' || r > '~' || r == '#' }
 
 // checkProbeAddress notes what is wrong with the host that is probed in the
 // place of a backend's.

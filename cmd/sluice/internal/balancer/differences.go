@@ -158,7 +158,7 @@ func (d *differ) pools(old, new []config.Pool) {
 // pool notes what pool.Apply cannot know: how the pool is probed.
 func (d *differ) pool(old, new config.Pool) {
 	d.key("health.probe", old.Probe.Kind, new.Probe.Kind, "")
-	d.key("health.send", old.Probe.Send, new.Probe.Send, "")
+	d.secret("health.send", old.Probe.Send, new.Probe.Send)
 	d.key("health.expect", old.Probe.Expect, new.Probe.Expect, "")
 	d.key("health.path", old.Probe.Path, new.Probe.Path, "")
 	d.key("health.host", old.Probe.Host, new.Probe.Host, "")

@@ -2,14 +2,10 @@ package balancer
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"sync/atomic"
 
 	"sluice/cmd/internal/config"
 	"sluice/cmd/sluice/internal/logs"
-	"sluice/l4"
-	"sluice/l4/session"
 	"sluice/pool"
 	"sluice/pool/health"
 )
@@ -91,17 +87,4 @@ func (w *watchedPool) stopProbing() {
 func (w *watchedPool) close() {
 	w.stopProbing()
 	w.pool.Close()
-}
-
-// probe returns the probe of a pool: a connect by the path that sessions take.
-// What fails for want of descriptors or ports of ours is no evidence.
-func (b *Balancer) probe(p health.Policy) health.Probe {
-	set := &session.Settings{ConnectTimeout: p.Timeout, DialBudget: p.Timeout}
-	return health.TCP(func(ctx context.Context, t health.Target) (net.Conn, error) {
-		c, err := l4.Dial(ctx, b.names, set, t.Address)
-		if err != nil && session.FaultOf(err).Word == "local" {
-			return nil, fmt.Errorf("%w: %w", health.ErrNoEvidence, err)
-		}
-		return c, err
-	})
 }

@@ -62,7 +62,7 @@ func (b *Balancer) usePools(cs []config.Pool) (changes []string) {
 			}
 		}
 		b.pools[c.Name] = w
-		w.probe(c, b.probe(c.Health))
+		w.probe(c, b.probe(c))
 	}
 	return changes
 }

@@ -1,0 +1,69 @@
+package balancer
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sluice/cmd/internal/config"
+	"sluice/l4"
+	"sluice/l4/session"
+	"sluice/pool/health"
+)
+
+// probe returns the probe that c asks for; it connects as sessions do. What
+// fails for want of descriptors or ports of ours is no evidence.
+func (b *Balancer) probe(c config.Pool) health.Probe {
+	p := c.Probe
+	set := &session.Settings{ConnectTimeout: c.Health.Timeout, DialBudget: c.Health.Timeout}
+	dial := func(ctx context.Context, t health.Target) (net.Conn, error) {
+		c, err := l4.Dial(ctx, b.names, set, t.Address)
+		if err != nil && session.FaultOf(err).Word == "local" {
+			return nil, fmt.Errorf("%w: %w", health.ErrNoEvidence, err)
+		}
+		return c, err
+	}
+	probe := health.TCP(dial)
+	switch {
+	case p.Kind == "http":
+		probe = health.HTTP(dial, health.Request{Path: p.Path, Host: p.Host, Passes: passes(p.Status)})
+	case p.Expect != "":
+		probe = health.Ask(dial, []byte(p.Send), regexp.MustCompile(p.Expect))
+	case p.Send != "":
+		probe = health.Ask(dial, []byte(p.Send), nil)
+	}
+	return func(ctx context.Context, t health.Target) error { return probe(ctx, elsewhere(t, p)) }
+}
+
+func passes(ranges []config.StatusRange) func(int) bool {
+	return func(status int) bool {
+		return slices.ContainsFunc(ranges, func(r config.StatusRange) bool { return r.First <= status && status <= r.Last })
+	}
+}
+
+// elsewhere returns what is probed in the place of t. Who answers there need not
+// understand what t's sessions begin with. A unix socket has no port to keep and
+// no host: it takes both.
+func elsewhere(t health.Target, p config.Probe) health.Target {
+	if p.Port == 0 && p.Address == "" {
+		return t
+	}
+	var host, port string
+	if !strings.HasPrefix(t.Address, "unix:") {
+		host, port, _ = net.SplitHostPort(t.Address) // it was checked
+	}
+	if p.Address != "" {
+		host = p.Address
+	}
+	if p.Port != 0 {
+		port = strconv.Itoa(p.Port)
+	}
+	if host == "" || port == "" {
+		return t
+	}
+	return health.Target{Address: net.JoinHostPort(host, port)}
+}
