@@ -14,13 +14,17 @@
 //	    Member          a Backend with the weight and limit this snapshot gives it
 //	      Backend       live state; outlives snapshots, reloads and removal
 //	  Lease             one session's hold on one backend
+//	  Place             one session's place in the queue for one
 //
 // Invariants:
 //
-//   - A pick takes no lock and allocates nothing. It reserves its slot before it
-//     returns, so a backend's limit is never exceeded.
-//   - The only way to count a session up is [Pool.Acquire], and the lease it
-//     fills is the only way to count it down.
+//   - A pick takes no lock and allocates nothing, unless sessions wait in the
+//     queue. It reserves its slot before it returns, so a backend's limit is
+//     never exceeded.
+//   - The only way to count a session up is [Pool.Acquire] or [Pool.Join], and the
+//     lease they fill is the only way to count it down.
+//   - Nobody waits for a slot that is free, and nobody gets one for which somebody
+//     waits who came before.
 //   - A snapshot is never edited after it was published.
 //   - A Backend is identified by pool, id and address. The same id with another
 //     address is another backend.

@@ -21,6 +21,15 @@ func (l *Lease) fill(p *Pool, m *Member) {
 	l.pool, l.backend, l.onTrial, l.connected = p, m.Backend, m.onTrial, false
 }
 
+// moveTo hands over what l holds, if it does, to another lease, which is empty.
+func (l *Lease) moveTo(to *Lease) {
+	if l.backend == nil {
+		return
+	}
+	to.pool, to.backend, to.onTrial, to.connected = l.pool, l.backend, l.onTrial, l.connected
+	l.backend = nil
+}
+
 // Backend returns the backend held, or nil.
 func (l *Lease) Backend() *Backend { return l.backend }
 

@@ -13,6 +13,7 @@ type Pool struct {
 	name    string
 	hooks   Hooks
 	current atomic.Pointer[snapshot]
+	queue   queue
 
 	mu       sync.Mutex // guards all below, entries included
 	policy   Policy
@@ -58,8 +59,12 @@ func empty(name string, c Config, h Hooks) *Pool {
 func (p *Pool) Name() string { return p.name }
 
 // Acquire picks a backend, reserves a slot on it, and fills l, which must be
-// empty or released. It returns ErrNoBackend or ErrFull, and then l is empty.
+// empty or released. It returns ErrNoBackend or ErrFull, and then l is empty. It
+// takes nothing that somebody who waits could have: see Join.
 func (p *Pool) Acquire(l *Lease, q Query) error {
+	if p.queue.length.Load() > 0 {
+		return p.acquireBehind(l, q)
+	}
 	for {
 		m, err := p.current.Load().pick(q)
 		if err != nil {
@@ -81,6 +86,9 @@ func (p *Pool) release(b *Backend) {
 	if b.active.Add(-1) == 0 && b.removed.Load() {
 		p.endedLast(b)
 	}
+	if p.queue.length.Load() > 0 {
+		p.settle()
+	}
 }
 
 // LookupFailed counts a failed look-up of host, if one of the backends has that
@@ -92,6 +100,10 @@ func (p *Pool) LookupFailed(host string) {
 		p.lookupFailures++
 	}
 }
+
+// Queues reports whether sessions may wait for a backend: then Join is worth a
+// try where Acquire found them all full.
+func (p *Pool) Queues() bool { return p.current.Load().policy.QueueMax > 0 }
 
 // Eligible returns how many backends a new session may get, full ones included.
 func (p *Pool) Eligible() int { return len(p.current.Load().eligible) }

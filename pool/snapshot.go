@@ -57,6 +57,9 @@ func (p *Pool) publishLocked() {
 	}
 	p.current.Store(s)
 	p.dismissLocked()
+	if p.queue.length.Load() > 0 {
+		p.news.queue = append(p.news.queue, p.resettle)
+	}
 }
 
 func sameMember(a, b *Member) bool { return *a == *b }

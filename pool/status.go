@@ -12,6 +12,10 @@ type Status struct {
 	Strategy       string          `json:"strategy"`
 	StrategyOrigin string          `json:"strategy_origin"`          // config or api
 	Eligible       int             `json:"eligible"`                 // backends a new session may get, full ones included
+	QueueMax       int             `json:"queue_max"`                // sessions that may wait; 0 is none
+	Queued         int64           `json:"queued"`                   // sessions that wait now
+	QueuedTotal    int64           `json:"queued_total"`             // sessions that had to wait
+	QueueTimeouts  int64           `json:"queue_timeouts"`           // sessions that waited in vain until queue_timeout
 	Backends       []BackendStatus `json:"backends"`                 // in order of registration; those draining out come last
 	DeletedByAPI   []string        `json:"deleted_by_api,omitempty"` // ids that the file has and the API removed, sorted
 	LookupFailures int64           `json:"lookup_failures"`          // failed look-ups of names of its backends
@@ -53,6 +57,8 @@ func (p *Pool) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := Status{Name: p.name, Strategy: p.strategy.Name, StrategyOrigin: "config", Eligible: p.Eligible()}
+	s.QueueMax, s.Queued = p.policy.QueueMax, p.queue.length.Load()
+	s.QueuedTotal, s.QueueTimeouts = p.queue.total.Load(), p.queue.timeouts.Load()
 	if !p.strategy.same(p.file) {
 		s.StrategyOrigin = "api"
 	}

@@ -1,0 +1,207 @@
+package pool
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// inOrder is the plainest picker there is.
+type inOrder []*Member
+
+func (p inOrder) Pick(q Query) *Member {
+	for _, m := range p {
+		if m.Usable(q) && m.Reserve() {
+			return m
+		}
+	}
+	return nil
+}
+
+func plainPool(t *testing.T, pol Policy, limits ...int) *Pool {
+	c := Config{Policy: pol, Strategy: Strategy{Build: func(ms []*Member, _ Picker) Picker { return inOrder(ms) }}}
+	for i, n := range limits {
+		id := string(rune('a' + i))
+		c.Backends = append(c.Backends, Spec{ID: id, Address: id + ":1", Weight: 1, MaxSessions: n})
+	}
+	p := New("p", c, Hooks{})
+	t.Cleanup(p.Close)
+	return p
+}
+
+// patience bounds what a loaded machine may take.
+const patience = time.Minute
+
+// A release and an arrival at the same moment: the one that waits is served, and
+// there is nobody else whose release could do it later.
+func TestNoWakeUpIsLost(t *testing.T) {
+	p := plainPool(t, Policy{QueueMax: 3}, 1)
+	for round := range 5000 {
+		var first, second Lease
+		if err := p.Acquire(&first, Query{}); err != nil {
+			t.Fatal(err)
+		}
+		released := make(chan struct{})
+		go func() {
+			first.Release()
+			close(released)
+		}()
+		woken := make(chan struct{}, 1)
+		place, err := p.Join(&second, Query{}, func() { woken <- struct{}{} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if place != nil {
+			select {
+			case <-woken:
+			case <-time.After(patience):
+				t.Fatalf("round %d: nobody wakes who waits; %+v", round, p.Status())
+			}
+			if err := place.Take(&second, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-released
+		second.Release()
+	}
+}
+
+// crowd is what many sessions at once look at.
+type crowd struct {
+	t *testing.T
+	p *Pool
+
+	mu      sync.Mutex
+	waiting []*Place // of those that avoid nobody
+	served  atomic.Int64
+}
+
+// Many sessions, small limits, and somebody who changes everything: in the end
+// all were served, or left, nobody was overtaken, and every count is zero.
+func TestQueueUnderLoad(t *testing.T) {
+	p := plainPool(t, Policy{QueueMax: 8, QueueFor: time.Second}, 1, 2, 1)
+	c := &crowd{t: t, p: p}
+	var sessions, rest sync.WaitGroup
+	var stop atomic.Bool
+	for seed := range uint64(12) {
+		sessions.Go(func() { c.sessions(rand.New(rand.NewPCG(seed, 3))) })
+	}
+	rest.Go(func() {
+		for rng := rand.New(rand.NewPCG(1, 4)); !stop.Load(); runtime.Gosched() {
+			c.upset(rng)
+		}
+	})
+	sessions.Wait()
+	stop.Store(true)
+	rest.Wait()
+	st := p.Status()
+	if st.Queued != 0 || st.QueuedTotal == 0 || c.served.Load() == 0 || p.queue.line.Len() != 0 {
+		t.Errorf("%d served, %d in line; %+v", c.served.Load(), p.queue.line.Len(), st)
+	}
+	for _, b := range st.Backends {
+		if b.Active != 0 {
+			t.Errorf("%s has %d active", b.ID, b.Active)
+		}
+	}
+}
+
+func (c *crowd) sessions(rng *rand.Rand) {
+	for range 1500 {
+		before := c.before()
+		var l Lease
+		switch {
+		case rng.IntN(4) == 0:
+			if c.p.Acquire(&l, Query{}) == nil {
+				c.overtaken(before)
+			}
+		default:
+			c.wait(&l, rng, before)
+		}
+		if b := l.Backend(); b != nil {
+			c.served.Add(1)
+			for range rng.IntN(4) {
+				runtime.Gosched()
+			}
+		}
+		l.Release()
+	}
+}
+
+// before returns who waits now.
+func (c *crowd) before() []*Place {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.waiting)
+}
+
+// overtaken fails if any of the places waits still: all began earlier.
+func (c *crowd) overtaken(places []*Place) {
+	c.p.queue.mu.Lock()
+	defer c.p.queue.mu.Unlock()
+	for _, at := range places {
+		if at.at != nil {
+			c.t.Error("somebody was overtaken")
+		}
+	}
+}
+
+func (c *crowd) wait(l *Lease, rng *rand.Rand, before []*Place) {
+	woken := make(chan struct{}, 1)
+	place, err := c.p.Join(l, Query{}, func() { woken <- struct{}{} })
+	switch {
+	case err != nil:
+		return
+	case place == nil:
+		c.overtaken(before)
+		return
+	}
+	c.mu.Lock()
+	c.waiting = append(c.waiting, place)
+	c.mu.Unlock()
+	switch rng.IntN(6) {
+	case 0:
+		runtime.Gosched()
+		place.Leave()
+	case 1:
+		runtime.Gosched()
+		place.Take(l, true)
+	default:
+		select {
+		case <-woken:
+			if place.Take(l, false) == ErrWaiting {
+				c.t.Error("woken for nothing")
+			}
+		case <-time.After(patience):
+			c.t.Errorf("nobody wakes who waits; %+v", c.p.Status())
+			place.Leave()
+		}
+	}
+	c.mu.Lock()
+	c.waiting = slices.DeleteFunc(c.waiting, func(at *Place) bool { return at == place })
+	c.mu.Unlock()
+}
+
+func (c *crowd) upset(rng *rand.Rand) {
+	id := string(rune('a' + rng.IntN(3)))
+	most, admin := 1+rng.IntN(3), Admin(rng.IntN(2))
+	switch rng.IntN(4) {
+	case 0:
+		c.p.Patch(id, Patch{MaxSessions: &most})
+	case 1:
+		c.p.Patch(id, Patch{Admin: &admin})
+	case 2:
+		c.p.Remove(id)
+	default:
+		c.p.Add(Spec{ID: id, Address: id + ":1", Weight: 1, MaxSessions: most})
+	}
+	if rng.IntN(3) == 0 { // nobody waits for long for a pool of drained backends
+		ready := Ready
+		for _, id := range []string{"a", "b", "c"} {
+			c.p.Patch(id, Patch{Admin: &ready})
+		}
+	}
+}
