@@ -9,6 +9,7 @@
 //	Handler     find (path) -> guard (host, origin, token) -> API or /proxy
 //	API         one handler a path and method; an error changes nothing
 //	/proxy      proxy.Front
+//	/metrics    metrics.Page
 //
 // Invariants:
 //

@@ -56,6 +56,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"a rebound name may not read", closed, "GET /status", "Host: evil.example:8404", 403},
 		{"a rebound name may not use /proxy", closed, "GET /proxy/", "Host: evil.example:8404", 403},
 		{"a rebound name is no matter for a probe", closed, "GET /healthz", "Host: evil.example", 200},
+		{"nor for metrics", closed, "GET /metrics", "Host: evil.example", 200},
 		{"nor for readiness", closed, "GET /readyz", "Host: evil.example", 200},
 		{"localhost", closed, "GET /status", "Host: LocalHost", 200},
 		{"a literal", closed, "GET /status", "Host: [::1]:8404", 200},
@@ -78,6 +79,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"locked: nor a change under a foreign name", locked, "POST /reload", operateToken + "|Host: evil.example", 403},
 
 		{"open: probes are free", open, "GET /healthz", "", 200},
+		{"open: metrics too", open, "GET /metrics", "", 200},
+		{"open: metrics with a token of somebody else", open, "GET /metrics", wrongToken, 200},
 		{"open: readiness too", open, "GET /readyz/to%20web", "", 200},
 		{"open: reading needs a token", open, "GET /status", "", 401},
 		{"open: so do paths that are not there", open, "GET /nothing", "", 401},

@@ -36,6 +36,7 @@ type rig struct {
 	logs     *observer.ObservedLogs
 	records  chan session.Record
 	pools    atomic.Pointer[[]*pool.Pool]
+	leaving  []*pool.Pool
 	draining atomic.Bool
 	bound    atomic.Bool
 	reloaded func(by string) (Reloaded, error)
@@ -79,6 +80,7 @@ func startWith(t *testing.T, search session.Settings, set Settings, pools ...*po
 		About:     func() About { return About{Generation: 1, Engine: "copy", Version: "test", RestartNeeded: []string{}} },
 		Frontends: func() []l4.Status { return r.fronts() },
 		Pools:     func() []*pool.Pool { return *r.pools.Load() },
+		Leaving:   func() []*pool.Pool { return r.leaving },
 		Add: func(p *pool.Pool, s pool.Spec) error {
 			if s.Address == ourselves {
 				return fmt.Errorf("%s is where frontend web of this process listens: %w", s.Address, ErrOwnAddress)

@@ -14,7 +14,7 @@ import (
 type kind int
 
 const (
-	probing  kind = iota // /healthz and /readyz: anybody
+	probing  kind = iota // /healthz, /readyz and /metrics: anybody
 	steering             // the API: reads, and changes
 	traffic              // /proxy
 )
@@ -29,6 +29,7 @@ type call struct {
 }
 
 // handler answers an API request: with a body and its status, or with an error.
+// A body that is an http.Handler answers by itself.
 type handler func(s *Server, c *call) (status int, body any, err error)
 
 // methods are what one path can do. GET answers HEAD as well.
@@ -61,6 +62,7 @@ type target struct {
 var (
 	healthz  = methods{"GET": (*Server).healthz}
 	readyz   = methods{"GET": (*Server).readyz}
+	scrape   = methods{"GET": (*Server).scrape}
 	status   = methods{"GET": (*Server).status}
 	backends = methods{"GET": (*Server).listBackends, "POST": (*Server).addBackend}
 	backend  = methods{"DELETE": (*Server).removeBackend, "PATCH": (*Server).patchBackend}
@@ -75,6 +77,8 @@ func find(escaped string) (target, error) {
 	switch {
 	case first == "healthz" && !deeper:
 		return target{kind: probing, methods: healthz}, nil
+	case first == "metrics" && !deeper:
+		return target{kind: probing, methods: scrape}, nil
 	case first == "readyz" && !deeper:
 		return target{kind: probing, methods: readyz}, nil
 	case first == "readyz":
@@ -135,5 +139,5 @@ func findFor(s Scope, escaped string) (target, error) {
 
 func nowhere() (target, error) {
 	return target{kind: steering}, answer.Refuse(http.StatusNotFound, "no such path; there is "+
-		"/status, /backends, /backends/ID, /pools/NAME, /reload, /healthz, /readyz, /readyz/FRONTEND, /proxy and /pools/NAME/proxy")
+		"/status, /backends, /backends/ID, /pools/NAME, /reload, /healthz, /readyz, /readyz/FRONTEND, /metrics, /proxy and /pools/NAME/proxy")
 }

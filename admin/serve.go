@@ -101,6 +101,10 @@ func (s *Server) obey(c *call, t target) {
 		return
 	}
 	s.audit(c, status)
+	if own, ok := body.(http.Handler); ok {
+		own.ServeHTTP(c.w, c.r)
+		return
+	}
 	answer.JSON(c.w, status, body)
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/admin/metrics"
 	"sluice/admin/proxy"
 
 	"go.uber.org/zap"
@@ -37,6 +38,7 @@ type Server struct {
 	peers *zap.Logger // bounded: what peers cause
 	rules atomic.Pointer[rules]
 	proxy *proxy.Front
+	page  *metrics.Page
 	most  int // see maxAdded
 
 	entrances [scopes]entrance
@@ -53,6 +55,7 @@ func New(s Sources, set Settings, o proxy.Options, logger *zap.Logger) *Server {
 	complaints := newComplaints(server.peers)
 	o.Left, o.ErrorLog = server.left, complaints
 	server.proxy = proxy.New(o)
+	server.page = metrics.New(server.state, complaints)
 	server.rules.Store(newRules(set))
 	for i := range server.entrances {
 		server.entrances[i].open(Scope(i), server.Handler(), complaints)

@@ -16,6 +16,7 @@ type Sources struct {
 	About     func() About
 	Frontends func() []l4.Status
 	Pools     func() []*pool.Pool // in the order of the file
+	Leaving   func() []*pool.Pool // removed; their last sessions may still run
 	// Add adds a backend by the API, as pool.Add does. It wraps ErrOwnAddress if the
 	// process itself listens at the backend's address.
 	Add func(p *pool.Pool, s pool.Spec) error
@@ -37,6 +38,8 @@ type About struct {
 	Loops      int       `json:"loops"` // event loops; 0 if the engine has none
 	Version    string    `json:"version"`
 	LogDropped int64     `json:"log_dropped"` // log lines that found no room since the start
+	Sessions   int64     `json:"sessions"`    // of all frontends; without requests through /proxy
+	Limit      int64     `json:"max_sessions"`
 	StateFile  StateFile `json:"state_file"`
 
 	LastReload    LastReload `json:"last_reload"`

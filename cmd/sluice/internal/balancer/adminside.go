@@ -24,6 +24,7 @@ func (b *Balancer) newAdmin(set admin.Settings) *admin.Server {
 		About:     b.about,
 		Frontends: b.Frontends,
 		Pools:     func() []*pool.Pool { return b.view.Load().pools },
+		Leaving:   func() []*pool.Pool { return b.view.Load().removed },
 		Add:       b.add,
 		Strategy:  b.strategy,
 		Reload:    b.Reload,
@@ -40,6 +41,8 @@ func (b *Balancer) about() admin.About {
 		Loops:      b.engine.Loops(),
 		Version:    b.options.Version,
 		LogDropped: b.options.Logs.Dropped() + b.engine.Dropped(),
+		Sessions:   b.limit.Active(),
+		Limit:      b.limit.Max(),
 		StateFile:  admin.StateFile{Saved: true},
 
 		LastReload:    *b.last.Load(),
@@ -95,6 +98,14 @@ func (b *Balancer) strategy(p *pool.Pool, name string) (pool.Strategy, error) {
 		ties = c.Config.Strategy.Ties
 	}
 	return balance.ByName(name, ties)
+}
+
+// lookupFailed tells the log of a failed look-up, and the pools that use the name.
+func (b *Balancer) lookupFailed(host string, err error) {
+	b.options.Logs.LookupFailed(host, err)
+	for _, p := range b.view.Load().pools {
+		p.LookupFailed(host)
+	}
 }
 
 // dial is how /proxy reaches a backend: by the path that sessions take.

@@ -92,6 +92,7 @@ type view struct {
 	listens    map[string]string // address as bound, by frontend
 	leaving    []*l4.Frontend    // removed, and perhaps with sessions still
 	pools      []*pool.Pool      // in the order of the file
+	removed    []*pool.Pool      // and perhaps with sessions still
 }
 
 // Start loads the configuration, binds every address and serves. An error means
@@ -114,7 +115,6 @@ func Start(o Options) (*Balancer, error) {
 		started:   time.Now(),
 		engine:    engine,
 		limit:     engine.NewLimit(c.Process.MaxSessions),
-		names:     resolve.New(nil, o.Logs.LookupFailed),
 		web:       config.DefaultSettings(),
 		config:    &config.Config{},
 		pools:     make(map[string]*watchedPool),
@@ -124,6 +124,7 @@ func Start(o Options) (*Balancer, error) {
 		asStarted: c.Process,
 	}
 	b.view.Store(&view{config: b.config})
+	b.names = resolve.New(nil, b.lookupFailed)
 	b.note("start", nil)
 	b.admin = b.newAdmin(c.Admin.Settings)
 	b.mu.Lock()

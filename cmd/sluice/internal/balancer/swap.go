@@ -156,6 +156,9 @@ func (b *Balancer) publish() {
 	for _, p := range c.Pools {
 		v.pools = append(v.pools, b.pools[p.Name].pool)
 	}
+	for _, p := range b.retired.pools {
+		v.removed = append(v.removed, p.pool)
+	}
 	b.view.Store(v)
 }
 
