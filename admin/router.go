@@ -131,7 +131,7 @@ func findFor(s Scope, escaped string) (target, error) {
 		return t, err
 	case s == Probes:
 		return target{kind: probing}, answer.Refuse(http.StatusNotFound, "no such path; this listener is for probes alone: "+
-			"/healthz, /readyz, /readyz/FRONTEND")
+			"/healthz, /readyz, /readyz/FRONTEND and /metrics")
 	}
 	return target{kind: traffic}, answer.Refuse(http.StatusNotFound, "no such path; this listener is for "+
 		"/proxy and /pools/NAME/proxy alone")
