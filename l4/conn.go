@@ -21,9 +21,12 @@ type conn struct {
 	config   *Config
 	socks    [2]stream // by session.Side; the backend's is set under mu once connected
 
+	ctx context.Context // of the search, for run alone
+
 	mu       sync.Mutex // guards what follows, and the deadlines of socks
 	session  session.Session
-	cancel   context.CancelFunc // ends the dial under way
+	cancel   context.CancelFunc // ends the look-up or dial under way
+	diverted session.Cause      // the order that did, if the search goes on
 	stopped  [2]bool            // by side: nothing more is read from it
 	ended    [2]bool            // by side: its end of stream was read
 	verb     session.Verb       // how the relay ends; None or HalfClose while it goes on
@@ -61,11 +64,10 @@ func (c *conn) survive() {
 
 // connect finds a backend. It returns false if there is none for this client.
 func (c *conn) connect() bool {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	c.mu.Lock()
-	c.cancel = cancel
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.mu.Unlock()
+	defer func() { c.cancel() }()
 	if hasFailed(c.socks[session.Client]) {
 		c.gone()
 	}
@@ -75,9 +77,9 @@ func (c *conn) connect() bool {
 	for {
 		switch step.Do {
 		case session.Lookup:
-			step = c.lookup(ctx, step)
+			step = c.lookup(step)
 		case session.Dial:
-			step = c.dial(ctx, step)
+			step = c.dial(step)
 		case session.Relay:
 			return true
 		case session.End:
@@ -93,22 +95,41 @@ func (c *conn) tell(event func(now time.Time) session.Step) session.Step {
 	return event(time.Now())
 }
 
-func (c *conn) lookup(ctx context.Context, s session.Step) session.Step {
-	ctx, cancel := context.WithDeadline(ctx, s.Deadline)
+func (c *conn) lookup(s session.Step) session.Step {
+	ctx, cancel := context.WithDeadline(c.ctx, s.Deadline)
 	defer cancel()
 	list, err := lookup(ctx, c.config.Names, s.Address)
-	return c.tell(func(now time.Time) session.Step { return c.session.Resolved(now, list, err) })
+	return c.tell(func(now time.Time) session.Step {
+		if c.diverted != "" {
+			return c.divert(now)
+		}
+		return c.session.Resolved(now, list, err)
+	})
 }
 
-func (c *conn) dial(ctx context.Context, s session.Step) session.Step {
-	backend, err := dialOne(ctx, &c.config.Settings, s.Address, s.Deadline)
+func (c *conn) dial(s session.Step) session.Step {
+	backend, err := dialOne(c.ctx, &c.config.Settings, s.Address, s.Deadline)
 	learned(c.config.Names, s, err)
 	return c.tell(func(now time.Time) session.Step {
-		if err == nil {
+		switch {
+		case c.diverted != "":
+			if err == nil {
+				reset(backend)
+			}
+			return c.divert(now)
+		case err == nil:
 			c.socks[session.Backend] = backend
 		}
 		return c.session.Dialed(now, err)
 	})
+}
+
+// divert goes on with another backend, as an order wants. The mutex is held.
+func (c *conn) divert(now time.Time) session.Step {
+	cause := c.diverted
+	c.diverted = ""
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c.session.Diverted(now, cause)
 }
 
 // watch looks out for a reset of the client while dials take long. The func it
@@ -149,14 +170,32 @@ func (c *conn) ask(cause session.Cause) {
 	}
 }
 
-// row is one line of a listing; ok is false if the session is over.
-func (c *conn) row() (r session.Row, ok bool) {
+// asked gives an order if it is for this session, and reports whether it was
+// taken.
+func (c *conn) asked(m *session.Match, cause session.Cause) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.released {
-		return r, false
+	now := time.Now()
+	if c.released || !c.session.Matches(now, m) {
+		return false
 	}
-	return c.session.Row(time.Now()), true
+	v := c.session.Asked(now, cause)
+	if v == session.Redial {
+		c.diverted = cause
+		c.cancel()
+		return true
+	}
+	c.obey(v, session.Client)
+	return v != session.None
+}
+
+// look shows the session, unless it is over.
+func (c *conn) look(see func(shown)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.released {
+		see(shown{time.Now(), &c.session, func(side session.Side) session.Link { return linkOf(c.socks[side]) }})
+	}
 }
 
 // close ends both sockets as the session decided, counts the session down, so

@@ -3,7 +3,9 @@ package l4
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,6 +25,8 @@ type copying struct {
 	mu   sync.Mutex // guards live
 	live map[*conn]struct{}
 
+	orders sync.WaitGroup // under way
+
 	buffers sync.Pool // of *[bufferSize]byte, for copies outside the kernel
 }
 
@@ -34,7 +38,7 @@ func (e *copying) descriptors() (session, held, shared int) { return 6, 0, 0 }
 
 func (e *copying) size() int { return 0 }
 
-func (e *copying) close() {}
+func (e *copying) close() { e.orders.Wait() }
 
 // dropped: each session hands over its own, and waits.
 func (e *copying) dropped() int64 { return 0 }
@@ -51,33 +55,31 @@ func (e *copying) leave(c *conn) {
 	delete(e.live, c)
 }
 
-// of returns the sessions of f.
-func (e *copying) of(f *Frontend) (conns []*conn) {
+// all returns the sessions of this moment.
+func (e *copying) all() []*conn {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for c := range e.live {
-		if c.frontend == f {
-			conns = append(conns, c)
-		}
-	}
-	return conns
+	return slices.Collect(maps.Keys(e.live))
 }
 
-func (e *copying) order(f *Frontend, number uint64, cause session.Cause) (n int) {
-	for _, c := range e.of(f) {
-		if number == 0 || number == c.session.Number() {
-			c.ask(cause)
-			n++
+// order has a goroutine of its own: whoever orders may hold a session's mutex.
+func (e *copying) order(m session.Match, cause session.Cause) (wait func() int) {
+	n := make(chan int, 1)
+	e.orders.Go(func() {
+		took := 0
+		for _, c := range e.all() {
+			if c.asked(&m, cause) {
+				took++
+			}
 		}
-	}
-	return n
+		n <- took
+	})
+	return func() int { return <-n }
 }
 
-func (e *copying) rows(f *Frontend, add func(session.Row)) {
-	for _, c := range e.of(f) {
-		if r, ok := c.row(); ok {
-			add(r)
-		}
+func (e *copying) look(see func(shown)) {
+	for _, c := range e.all() {
+		c.look(see)
 	}
 }
 

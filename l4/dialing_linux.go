@@ -144,6 +144,17 @@ func (l *loop) late(d *duplex) {
 	}
 }
 
+// divert gives up the backend that is looked up or dialed, and goes on with
+// another.
+func (l *loop) divert(d *duplex, cause session.Cause) {
+	if step := d.brain.Next(l.now); step.Do == session.Lookup {
+		l.forget(d, step.Address)
+	}
+	d.until = 0
+	l.hangUp(d)
+	l.search(d, d.brain.Diverted(l.now, cause))
+}
+
 func lateAnswer(step session.Step) error {
 	return &net.DNSError{UnwrapErr: context.DeadlineExceeded, Err: "no answer yet", Name: step.Address, IsTimeout: true}
 }

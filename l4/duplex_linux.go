@@ -147,11 +147,24 @@ func (l *loop) obey(d *duplex, v session.Verb, side session.Side) {
 		l.linger(d)
 	case session.Abort:
 		l.abort(d, side)
+	case session.Reset:
+		l.reset(d)
 	case session.Finish, session.Cut:
 		l.close(d, v)
 		return
 	}
 	l.rearm(d)
+}
+
+// asked gives d an order, and reports whether it was taken.
+func (l *loop) asked(d *duplex, cause session.Cause) bool {
+	v := d.brain.Asked(l.now, cause)
+	if v == session.Redial {
+		l.divert(d, cause)
+		return true
+	}
+	l.obey(d, v, session.Client)
+	return v != session.None
 }
 
 // shut ends what we send to a side.
@@ -208,6 +221,14 @@ func (l *loop) expired(d *duplex) {
 	}
 	queues := [2]int{l.unsent(d, session.Client), l.unsent(d, session.Backend)}
 	l.obey(d, d.brain.Expired(l.now, queues), session.Client)
+}
+
+// link returns what the kernel says of one side.
+func (l *loop) link(d *duplex, side session.Side) (k session.Link) {
+	if s := d.socks[side]; s.open {
+		k.RTT, k.Retransmits, k.Known = l.kernel.Quality(int(s.fd))
+	}
+	return k
 }
 
 func (l *loop) unsent(d *duplex, side session.Side) int {

@@ -15,7 +15,7 @@ func (c *conn) obey(v session.Verb, side session.Side) {
 	case session.None:
 	case session.HalfClose:
 		c.socks[side.Other()].CloseWrite()
-	case session.Finish, session.Linger:
+	case session.Finish, session.Linger, session.Reset:
 		c.stop(session.Client)
 		c.stop(session.Backend)
 	case session.Abort:
@@ -129,7 +129,7 @@ func (c *conn) flush() {
 	c.mu.Lock()
 	verb, deadline := c.verb, c.session.Deadline()
 	c.mu.Unlock()
-	if verb != session.Abort {
+	if verb != session.Abort && verb != session.Reset {
 		return
 	}
 	wait := flushPollMin

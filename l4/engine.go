@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net"
 	"syscall"
+	"time"
 
 	"sluice/l4/session"
 )
@@ -23,11 +24,11 @@ type driver interface {
 	control(network, address string, raw syscall.RawConn) error
 	// feed returns what accepts for l from ln, which belongs to it from now on.
 	feed(ln net.Listener, l *Listener) (acceptor, error)
-	// order orders the session of f with that number to end, or all if it is 0. It
-	// returns how many got the order.
-	order(f *Frontend, number uint64, cause session.Cause) int
-	// rows calls add for each session of f, one at a time.
-	rows(f *Frontend, add func(session.Row))
+	// order orders the sessions that m matches to end, and does not wait for that.
+	// The func that it returns does, and says how many took the order.
+	order(m session.Match, cause session.Cause) (wait func() int)
+	// look calls see for each session, one at a time, where nobody else touches it.
+	look(see func(shown))
 	// dropped returns how many records were not handed over.
 	dropped() int64
 	// size returns the number of event loops.
@@ -37,6 +38,13 @@ type driver interface {
 	descriptors() (session, held, shared int)
 	// close ends what the engine runs. It has no sessions and no listeners then.
 	close()
+}
+
+// shown is a session as look shows it, for the time of the call.
+type shown struct {
+	now   time.Time
+	brain *session.Session
+	link  func(session.Side) session.Link
 }
 
 // acceptor is a listening socket in the hands of an engine.

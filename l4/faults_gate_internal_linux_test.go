@@ -78,7 +78,7 @@ func TestListenerThatClosesLetsInWhoIsQueued(t *testing.T) {
 			f()
 		}
 		<-closed
-		tr.until("all are let in", func() bool { return len(tr.front.Sessions()) == len(clients) })
+		tr.until("all are let in", func() bool { return len(tr.sessions()) == len(clients) })
 		for _, c := range clients {
 			c.Close()
 		}

@@ -74,7 +74,7 @@ func TestOrderReachesThoseBehindAPanic(t *testing.T) {
 		}
 		defer c.Close()
 	}
-	tr.until("all dial", func() bool { return len(tr.front.Sessions()) == 3 })
+	tr.until("all dial", func() bool { return len(tr.sessions()) == 3 })
 	k.arm(panicAt("linger", 1))
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/l4/session"
 )
 
 // faultSeeds is how many seeds of faults are tried, and faultSeed the one to try
@@ -195,7 +197,7 @@ func (tr *trial) incident(l *lot, p *play) func() {
 	case 0:
 		return func() { tr.pool.Apply(half); tr.pool.Apply(whole) }
 	case 1:
-		return func() { tr.front.Use(tr.config); tr.front.Sessions() }
+		return func() { tr.front.Use(tr.config); tr.sessions() }
 	case 2, 3:
 		return nil
 	case 7:
@@ -204,9 +206,9 @@ func (tr *trial) incident(l *lot, p *play) func() {
 		return func() { go tr.front.Shutdown(over) }
 	default:
 		return func() {
-			for _, row := range tr.front.Sessions() {
+			for _, row := range tr.sessions() {
 				if row.Client.String() == p.addr {
-					tr.front.Kill(row.Session)
+					tr.engine.End(session.Match{Key: row.Key}, session.Killed)
 				}
 			}
 		}

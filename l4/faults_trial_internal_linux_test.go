@@ -112,9 +112,14 @@ func (tr *trial) until(what string, holds func() bool) {
 	tr.t.Helper()
 	for end := time.Now().Add(l4test.Patience); !holds(); <-time.After(100 * time.Microsecond) {
 		if time.Now().After(end) {
-			tr.t.Fatalf("not in time: %s; %+v, rows %+v, faults %v", what, tr.front.Status(), tr.front.Sessions(), tr.kernel.faults())
+			tr.t.Fatalf("not in time: %s; %+v, rows %+v, faults %v", what, tr.front.Status(), tr.sessions(), tr.kernel.faults())
 		}
 	}
+}
+
+func (tr *trial) sessions() []session.Row {
+	rows, _ := tr.engine.Sessions(session.Match{}, session.Key{}, 1<<20)
+	return rows
 }
 
 // alive checks that every loop still takes orders.
@@ -191,7 +196,7 @@ func (tr *trial) crowd(n int) (leave func()) {
 	}
 	tr.until("all have a backend", func() bool {
 		relaying := 0
-		for _, row := range tr.front.Sessions() {
+		for _, row := range tr.sessions() {
 			if row.State == "relaying" {
 				relaying++
 			}

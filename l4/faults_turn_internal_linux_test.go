@@ -69,7 +69,7 @@ func TestEventOfASessionBeforeIsNotTheNextOnes(t *testing.T) {
 		}
 		backend := <-conns
 		tr.until("it relays", func() bool {
-			rows := tr.front.Sessions()
+			rows := tr.sessions()
 			return len(rows) == 1 && rows[0].State == "relaying"
 		})
 		l := tr.driver.loops[0]

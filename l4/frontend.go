@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/netip"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"sluice/l4/resolve"
@@ -121,25 +119,9 @@ func (f *Frontend) Shutdown(ctx context.Context) (cut int) {
 	case <-ctx.Done():
 	}
 	f.cutting.Store(true)
-	cut = f.driver.order(f, 0, session.Shutdown)
+	cut = f.driver.order(session.Match{Key: session.Key{Process: f.process}}, session.Shutdown)()
 	<-drained
 	return cut
-}
-
-// Kill ends the session with that id, and reports whether there is one.
-func (f *Frontend) Kill(id string) bool {
-	process, rest, ok := strings.Cut(id, "-")
-	number, err := strconv.ParseUint(rest, 10, 64)
-	if !ok || process != f.process || err != nil || number == 0 {
-		return false
-	}
-	return f.driver.order(f, number, session.Killed) > 0
-}
-
-// Sessions lists the sessions of this moment, in no order.
-func (f *Frontend) Sessions() (rows []session.Row) {
-	f.driver.rows(f, func(r session.Row) { rows = append(rows, r) })
-	return rows
 }
 
 func (f *Frontend) acceptFailed(err error) {

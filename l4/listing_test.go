@@ -31,36 +31,36 @@ func TestSessionsAreListedAndKilled(t *testing.T) {
 		}
 		const moved = 6
 		eventually(t, "the listing shows what was moved", func() bool {
-			return !slices.ContainsFunc(r.front.Sessions(), func(row session.Row) bool { return row.ToBackend != moved || row.ToClient != moved+2 })
+			return !slices.ContainsFunc(r.sessions(), func(row session.Row) bool { return row.ToBackend != moved || row.ToClient != moved+2 })
 		})
-		rows := r.front.Sessions()
+		rows := r.sessions()
 		seen := map[string]bool{}
 		for _, row := range rows {
-			if clients[row.Client.String()] == nil || seen[row.Session] || row.State != "relaying" || row.Frontend != "f" ||
+			if clients[row.Client.String()] == nil || seen[row.Key.String()] || row.State != "relaying" || row.Frontend != "f" ||
 				row.Pool != "p" || row.Listen != r.addr || row.Backend != "A" && row.Backend != "B" || row.HalfClosed {
 				t.Errorf("row %+v", row)
 			}
-			seen[row.Session] = true
+			seen[row.Key.String()] = true
 		}
 		if len(rows) != len(clients) {
 			t.Errorf("%d rows of %d sessions", len(rows), len(clients))
 		}
 		victim := rows[3]
-		process, _, _ := strings.Cut(victim.Session, "-")
-		for _, id := range []string{"", "1", process, process + "-0", process + "-99999", process + "--1", process + "-x", "ffffffffffff-1", other.front.Sessions()[0].Session} {
-			if r.front.Kill(id) {
+		process, _, _ := strings.Cut(victim.Key.String(), "-")
+		for _, id := range []string{"", "1", process, process + "-0", process + "-99999", process + "--1", process + "-x", process + "-01", "ffffffffffff-1"} {
+			if r.kill(id) {
 				t.Errorf("%q is the id of a session", id)
 			}
 		}
-		if !r.front.Kill(victim.Session) {
-			t.Fatalf("%s cannot be killed", victim.Session)
+		if !r.kill(victim.Key.String()) {
+			t.Fatalf("%s cannot be killed", victim.Key.String())
 		}
 		if data, err := io.ReadAll(clients[victim.Client.String()]); len(data) != 0 || err != nil {
 			t.Errorf("the victim saw %q, %v; want an end", data, err)
 		}
 		clients[victim.Client.String()].Close()
-		if rec := r.record(); rec.Session != victim.Session || rec.Cause != session.Killed || rec.Client != victim.Client {
-			t.Errorf("record %+v, want that of %s", rec, victim.Session)
+		if rec := r.record(); rec.Session != victim.Key.String() || rec.Cause != session.Killed || rec.Client != victim.Client {
+			t.Errorf("record %+v, want that of %s", rec, victim.Key.String())
 		}
 		delete(clients, victim.Client.String())
 		for _, c := range clients {
@@ -68,7 +68,7 @@ func TestSessionsAreListedAndKilled(t *testing.T) {
 				t.Errorf("another session answered %q", got)
 			}
 		}
-		if r.front.Kill(victim.Session) || len(r.front.Sessions()) != len(clients) {
+		if r.kill(victim.Key.String()) || len(r.sessions()) != len(clients) {
 			t.Errorf("the victim is listed still")
 		}
 	})
@@ -79,13 +79,13 @@ func TestListingAfterTheEngineEnded(t *testing.T) {
 	onEngines(t, func(t *testing.T, start starter) {
 		r := start(t, setup{specs: specs(l4test.Serve(t, l4test.Tag("A")).Addr)})
 		line(t, r.dial())
-		id := r.front.Sessions()[0].Session
+		id := r.sessions()[0].Key.String()
 		done := make(chan string)
 		r.front.Shutdown(canceled())
 		r.record()
 		r.ln.Close()
 		r.engine.Close()
-		go func() { done <- fmt.Sprint(len(r.front.Sessions()), r.front.Kill(id), r.front.Shutdown(canceled())) }()
+		go func() { done <- fmt.Sprint(len(r.sessions()), r.kill(id), r.front.Shutdown(canceled())) }()
 		select {
 		case got := <-done:
 			if got != "0 false 0" {

@@ -279,6 +279,26 @@ func (l *loop) nextReady() bool {
 	return true
 }
 
+// walk is something to be done to every session of a loop.
+type walk struct {
+	do   func(*loop, *duplex)
+	at   int           // where it goes on
+	done chan struct{} // closed at the end
+}
+
+// walk goes on with w: some sessions now, and the next at the next turn, so that
+// it holds up nobody for long. A panic costs one session, and not the rest.
+func (l *loop) walk(w *walk) {
+	defer func() {
+		if w.at < 0 {
+			close(w.done)
+		} else {
+			l.post(func() { l.walk(w) })
+		}
+	}()
+	w.at = l.visit(w.at, w.do)
+}
+
 // visitedAtOnce is how many slots a loop looks at in one turn. Chosen: to end as
 // many sessions takes about a millisecond.
 const visitedAtOnce = 256

@@ -4,6 +4,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 
 	"sluice/l4/epoll"
@@ -17,6 +18,9 @@ const fastest = "epoll"
 type looping struct {
 	loops     []*loop
 	firstPort string // see ephemeral
+
+	closing sync.RWMutex // guards closed, and is held while something is posted
+	closed  bool         // nothing may be posted from outside any more
 }
 
 func newLooping(loops int) (driver, error) {
@@ -64,32 +68,48 @@ func (e *looping) lightest(l *loop) *loop {
 	return l
 }
 
-func (e *looping) rows(f *Frontend, add func(session.Row)) {
-	e.visit(func(l *loop, d *duplex) {
-		if d.entry.frontend == f {
-			add(d.brain.Row(l.now))
-		}
-	})
-}
-
-func (e *looping) order(f *Frontend, number uint64, cause session.Cause) (n int) {
-	e.visit(func(l *loop, d *duplex) {
-		if d.entry.frontend == f && (number == 0 || number == d.brain.Number()) {
-			l.obey(d, d.brain.Asked(l.now, cause), session.Client)
-			n++
-		}
-	})
-	return n
-}
-
-// visit runs do on every session, in its loop: some at a time, so that it holds
-// up nobody for long. It returns when that is done.
-func (e *looping) visit(do func(l *loop, d *duplex)) {
+func (e *looping) look(see func(shown)) {
 	for _, l := range e.loops {
-		for at, more := 0, true; more && at >= 0; {
-			more = l.await(l.ask(func() { at = l.visit(at, do) }))
-		}
+		w := e.visit(l, func(l *loop, d *duplex) {
+			see(shown{l.now, &d.brain, func(side session.Side) session.Link { return l.link(d, side) }})
+		})
+		l.await(w.done)
 	}
+}
+
+// order is one message for each loop, from any goroutine: one of the loops as
+// well.
+func (e *looping) order(m session.Match, cause session.Cause) (wait func() int) {
+	took := make([]int, len(e.loops))
+	walks := make([]*walk, len(e.loops))
+	for i, l := range e.loops {
+		walks[i] = e.visit(l, func(l *loop, d *duplex) {
+			if d.brain.Matches(l.now, &m) && l.asked(d, cause) {
+				took[i]++
+			}
+		})
+	}
+	return func() (n int) {
+		for i, l := range e.loops {
+			if l.await(walks[i].done) {
+				n += took[i]
+			}
+		}
+		return n
+	}
+}
+
+// visit begins a walk over the sessions of a loop. After close it is over at once.
+func (e *looping) visit(l *loop, do func(*loop, *duplex)) *walk {
+	w := &walk{do: do, done: make(chan struct{})}
+	e.closing.RLock()
+	defer e.closing.RUnlock()
+	if e.closed {
+		close(w.done)
+	} else {
+		l.post(func() { l.walk(w) })
+	}
+	return w
 }
 
 // onAll runs do on every loop that has not ended, and returns when all have done
@@ -114,6 +134,9 @@ func (e *looping) dropped() (n int64) {
 
 // close ends the loops that run.
 func (e *looping) close() {
+	e.closing.Lock()
+	e.closed = true
+	e.closing.Unlock()
 	for _, l := range e.loops {
 		l.post(l.stop)
 		<-l.done

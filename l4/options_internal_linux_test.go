@@ -48,15 +48,17 @@ func optionsOf(t *testing.T, fd int) (got [6]int) {
 func sides(t *testing.T, f *Frontend) (got [][6]int) {
 	switch d := f.driver.(type) {
 	case *copying:
-		for _, c := range d.of(f) {
+		for _, c := range d.all() {
 			c.mu.Lock()
 			got = append(got, options(t, c.socks[session.Client]), options(t, c.socks[session.Backend]))
 			c.mu.Unlock()
 		}
 	case *looping:
-		d.visit(func(_ *loop, s *duplex) {
-			got = append(got, optionsOf(t, int(s.socks[session.Client].fd)), optionsOf(t, int(s.socks[session.Backend].fd)))
-		})
+		for _, l := range d.loops {
+			<-d.visit(l, func(_ *loop, s *duplex) {
+				got = append(got, optionsOf(t, int(s.socks[session.Client].fd)), optionsOf(t, int(s.socks[session.Backend].fd)))
+			}).done
+		}
 	}
 	return got
 }

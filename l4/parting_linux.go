@@ -76,6 +76,15 @@ func (l *loop) abort(d *duplex, side session.Side) {
 	l.again(d)
 }
 
+// reset begins an ending by RST to two living sides.
+func (l *loop) reset(d *duplex) {
+	d.phase = aborting
+	d.until, d.poll = 0, 0
+	l.halt(d, session.Client)
+	l.halt(d, session.Backend)
+	l.again(d)
+}
+
 // halt ends reading from a side.
 func (l *loop) halt(d *duplex, side session.Side) {
 	d.flows[side].over = true

@@ -254,6 +254,18 @@ func (r *rig) refused(hello string) string {
 	return ending(err)
 }
 
+// sessions lists those from the rig's listener.
+func (r *rig) sessions() []session.Row {
+	rows, _ := r.engine.Sessions(session.Match{}, session.Key{}, 1<<20)
+	return slices.DeleteFunc(rows, func(row session.Row) bool { return row.Listen != r.addr })
+}
+
+// kill ends the session with that id, and reports whether there is one.
+func (r *rig) kill(id string) bool {
+	k, ok := session.ParseKey(id)
+	return ok && r.engine.End(session.Match{Key: k}, session.Killed) > 0
+}
+
 // record waits for the next finished session.
 func (r *rig) record() session.Record {
 	r.t.Helper()

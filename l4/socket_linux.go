@@ -4,6 +4,8 @@ import (
 	"net"
 	"time"
 
+	"sluice/l4/session"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -49,6 +51,19 @@ func isReset(s stream) bool {
 func endReceived(s stream, read int64) bool {
 	info, ok := tcpInfo(s)
 	return !ok || info.Bytes_received > uint64(read)
+}
+
+// linkOf returns what the kernel says of s, which may be nil.
+func linkOf(s stream) session.Link {
+	if s == nil {
+		return session.Link{}
+	}
+	info, ok := tcpInfo(s)
+	if !ok {
+		return session.Link{}
+	}
+	rtt := time.Duration(info.Rtt) * time.Microsecond
+	return session.Link{Known: true, RTT: rtt, Retransmits: int(info.Total_retrans)}
 }
 
 // tcpInfo returns TCP_INFO of s; ok is false for a unix socket.

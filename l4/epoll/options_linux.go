@@ -80,12 +80,26 @@ func (k *Kernel) Unsent(fd int) int {
 // end of the stream. ok is false for a unix socket.
 func (k *Kernel) Info(fd int) (closed bool, received uint64, ok bool) {
 	const tcpClose = 7 // TCP_CLOSE of net/tcp_states.h
+	if !k.tcpInfo(fd) {
+		return false, 0, false
+	}
+	return k.info.State == tcpClose, k.info.Bytes_received, true
+}
+
+// tcpInfo reads TCP_INFO into k.info, at least up to Bytes_received.
+func (k *Kernel) tcpInfo(fd int) bool {
 	size, errno := 0, syscall.EINTR
 	for errno == syscall.EINTR {
 		size, errno = k.calls.Info(fd, &k.info)
 	}
-	if errno != 0 || size < int(unsafe.Offsetof(k.info.Segs_out)) {
-		return false, 0, false
+	return errno == 0 && size >= int(unsafe.Offsetof(k.info.Segs_out))
+}
+
+// Quality returns the smoothed round trip time of a TCP connection, and how many
+// segments were sent again since it began. ok is false for a unix socket.
+func (k *Kernel) Quality(fd int) (rtt time.Duration, retransmits int, ok bool) {
+	if !k.tcpInfo(fd) {
+		return 0, 0, false
 	}
-	return k.info.State == tcpClose, k.info.Bytes_received, true
+	return time.Duration(k.info.Rtt) * time.Microsecond, int(k.info.Total_retrans), true
 }

@@ -20,6 +20,9 @@ const (
 	LocalFault       Cause = "local_fault"        // descriptors, memory or permission on our side
 	Killed           Cause = "killed"             // an operator ended it
 	Shutdown         Cause = "shutdown"           // the process ended it
+	OnDown           Cause = "on_down"            // its backend went down
+	Removed          Cause = "removed"            // its backend was removed
+	Drained          Cause = "drained"            // its backend was drained, and the time for that is over
 )
 
 // The causes of a client that was not let in once its header was waited for. It
@@ -36,7 +39,7 @@ const (
 var causes = [...]Cause{
 	"", ClientClosed, BackendClosed, ClientReset, BackendReset, Idle, HalfCloseTimeout,
 	ConnectFailed, ClientLeft, NoBackend, BackendLimit, LocalFault, Killed, Shutdown,
-	Denied, ClientLimit, ClientRate, BadHeader, HeaderTimeout,
+	Denied, ClientLimit, ClientRate, BadHeader, HeaderTimeout, OnDown, Removed, Drained,
 }
 
 // place returns where c is among the causes; what is not among them is a defect
@@ -69,6 +72,10 @@ func (c Cause) Rejected() bool {
 	}
 	return false
 }
+
+// ofBackend reports whether an order with that cause is about the backend, so
+// that a session which has not reached it yet can go on with another.
+func (c Cause) ofBackend() bool { return c == OnDown || c == Removed || c == Drained }
 
 // Normal reports whether both sides ended the session by themselves.
 func (c Cause) Normal() bool { return c == ClientClosed || c == BackendClosed }
@@ -103,6 +110,8 @@ func (c Cause) Code(timedOut, toBackend bool) string {
 		return "PC"
 	case HeaderTimeout:
 		return "cR"
+	case OnDown:
+		return "DD"
 	}
 	return "KD"
 }

@@ -34,13 +34,15 @@ func TestCodeOfAnIdleSession(t *testing.T) {
 	}
 }
 
-// Causes that orders bring are KD, whatever they are called.
+// Causes that orders bring are KD, but for a backend that went down.
 func TestCodeOfAnOrder(t *testing.T) {
-	for _, cause := range []session.Cause{session.Killed, session.Shutdown} {
+	for cause, want := range map[session.Cause]string{
+		session.Killed: "KD", session.Shutdown: "KD", session.Removed: "KD", session.Drained: "KD", session.OnDown: "DD",
+	} {
 		w := connected(t, defaults(), 0)
 		w.Asked(w.now, cause)
-		if r := w.finish(); r.Cause != cause || r.Code != "KD" {
-			t.Errorf("got %s %s, want %s KD", r.Cause, r.Code, cause)
+		if r := w.finish(); r.Cause != cause || r.Code != want {
+			t.Errorf("got %s %s, want %s %s", r.Cause, r.Code, cause, want)
 		}
 	}
 }
@@ -65,6 +67,9 @@ func TestNamesOfCauses(t *testing.T) {
 		{session.LocalFault, "local_fault", true, false},
 		{session.Killed, "killed", false, false},
 		{session.Shutdown, "shutdown", false, false},
+		{session.OnDown, "on_down", false, false},
+		{session.Removed, "removed", false, false},
+		{session.Drained, "drained", false, false},
 	} {
 		if string(c.cause) != c.word || c.cause.Refused() != c.refused || c.cause.Normal() != c.normal {
 			t.Errorf("%s: refused %v, normal %v; want %s, %v, %v", c.cause, c.cause.Refused(), c.cause.Normal(), c.word, c.refused, c.normal)

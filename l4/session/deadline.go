@@ -13,7 +13,7 @@ const looks = 4
 func (s *Session) Deadline() time.Time {
 	switch s.ending {
 	case None:
-	case Linger, Abort:
+	case Linger, Abort, Reset:
 		return s.started.Add(s.over)
 	default:
 		return time.Time{}
@@ -74,9 +74,12 @@ func (s *Session) progressed(now time.Time) {
 
 // lingerOver answers a deadline of an ending.
 func (s *Session) lingerOver(now time.Time) Verb {
-	if s.ending != Linger && s.ending != Abort || s.age(now) < s.over {
-		return None
+	switch s.ending {
+	case Linger, Abort, Reset:
+		if s.age(now) >= s.over {
+			s.ending = Cut
+			return Cut
+		}
 	}
-	s.ending = Cut
-	return Cut
+	return None
 }

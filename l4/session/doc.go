@@ -12,7 +12,7 @@
 //	Next, Resolved, Dialed   looking for a backend: lookup, dial, relay or end
 //	Moved, Ended             relaying: go on, half-close, finish or abort
 //	Asked, Expired, Gone     orders, deadlines, and a client that left
-//	Row                      any time: one line of a listing
+//	Matches, Row             any time: whether it is meant; one line of a listing
 //	Close                    once, when the sockets are no longer touched
 //
 // Invariants:

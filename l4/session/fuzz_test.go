@@ -28,6 +28,8 @@ func FuzzSession(f *testing.F) {
 		"\x02\x01\x02drEmxgaceEndrc",         // everything out of order
 		"\x41\x01\x01nDnDnD",                 // a full backend
 		"\x00\x00\x00nnnnddddccccnnddmm",     // again and again
+		"\x03\x01\x02na\x02a\x03dmExTx",   // orders while dialing
+		"\x02\x01\x02ndma\x02xTxTx",       // its backend went down
 		"\x02\x05\x02ndT5mT5xT1xT1xT1xT1xT1", // a stalled writer
 		strings.Repeat("\x03ndmeE", 20),
 	} {
@@ -129,7 +131,7 @@ func (z *fuzz) event(b byte) {
 	case 'g':
 		z.gone()
 	case 'a':
-		z.asked(pick([]session.Cause{session.Killed, session.Shutdown}, z.byte()))
+		z.asked(pick([]session.Cause{session.Killed, session.Shutdown, session.OnDown, session.Removed, session.Drained}, z.byte()))
 	case 'm':
 		z.bytesMoved(session.Side(z.byte()%2), int64(z.byte()))
 	case 'e':
@@ -196,14 +198,36 @@ func (z *fuzz) gone() {
 func (z *fuzz) asked(c session.Cause) {
 	v := z.Asked(z.now, c)
 	want := session.None
+	dialing := z.step.Do == session.Lookup || z.step.Do == session.Dial
 	switch {
 	case z.cause != "":
+	case z.relaying && c == session.OnDown:
+		want = session.Reset
 	case z.relaying:
 		want = session.Linger
+	case dialing && c != session.Killed && c != session.Shutdown:
+		z.diverted(v, c)
+		return
 	default:
 		want = session.Cut
 	}
 	z.answered("asked", v, want, c)
+}
+
+// diverted goes on with another backend, or ends for the order's cause.
+func (z *fuzz) diverted(v session.Verb, c session.Cause) {
+	before := z.step
+	if v != session.Redial {
+		z.t.Fatalf("asked while dialing: got %s", verbs[v])
+	}
+	step := z.Diverted(z.now, c)
+	if step == before {
+		z.t.Fatalf("diverted to where it was: %+v", step)
+	}
+	if step.Do == session.End {
+		z.cause = c
+	}
+	z.stepped(step)
 }
 
 func (z *fuzz) bytesMoved(from session.Side, n int64) {
@@ -269,7 +293,7 @@ func (z *fuzz) expired(unsent [2]int) {
 			z.t.Fatalf("ended after %v of silence, the limit is %v", silent, limit)
 		}
 		z.verb, z.cause = v, cause
-	case v == session.Cut && (z.verb == session.Linger || z.verb == session.Abort):
+	case v == session.Cut && (z.verb == session.Linger || z.verb == session.Abort || z.verb == session.Reset):
 		z.verb = v
 	default:
 		z.t.Fatalf("Expired at %v: got %s after %s", z.now.Sub(began), verbs[v], verbs[z.verb])

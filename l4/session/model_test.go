@@ -36,7 +36,7 @@ func (z *fuzz) checkDeadline() {
 	case z.closed || !z.relaying:
 	case z.verb == session.None:
 		want = limited
-	case z.verb == session.Linger, z.verb == session.Abort:
+	case z.verb == session.Linger, z.verb == session.Abort, z.verb == session.Reset:
 		want = true
 	}
 	if got := !z.Deadline().IsZero(); got != want {

@@ -7,7 +7,7 @@ import (
 
 // Row is one line of a listing of sessions: plain values, as of one moment.
 type Row struct {
-	Session    string // its id
+	Key        Key // its id
 	Frontend   string
 	Listen     string
 	Client     netip.AddrPort // unmapped; zero for a unix socket
@@ -22,6 +22,14 @@ type Row struct {
 	Age        time.Duration
 	Idle       time.Duration // since the last progress
 	HalfClosed bool          // one side has ended and the other has not
+	Links      [2]Link       // by side; the engine fills them in
+}
+
+// Link is what the kernel says of one side's connection.
+type Link struct {
+	Known       bool // false: there is none, it is no TCP, or the system does not say
+	RTT         time.Duration
+	Retransmits int // segments sent again since it began
 }
 
 // Row returns the session's line of a listing. It may be called at any time
@@ -29,8 +37,8 @@ type Row struct {
 func (s *Session) Row(now time.Time) Row {
 	o := s.origin
 	return Row{
-		Session: s.ID(), Frontend: o.Frontend, Listen: o.Listen, Client: s.clientAddr(),
-		Peer: s.peer(), Pool: o.Pool.Name(), Backend: s.backendID(), Address: s.lastAddress(),
+		Key: s.Key(), Frontend: o.Frontend, Listen: o.Listen, Client: s.clientAddr(), Peer: s.peer(),
+		Pool: o.Pool.Name(), Backend: s.backendID(), Address: s.lastAddress(),
 		Started: s.started, State: s.state(),
 		ToBackend: s.moved[Client], ToClient: s.moved[Backend],
 		Age: s.age(now), Idle: s.age(now) - s.progress, HalfClosed: s.HalfClosed(),

@@ -12,7 +12,7 @@ func TestRow(t *testing.T) {
 	w := newWorld(t, "A B@b.test", pool0)
 	w.start()
 	want := session.Row{
-		Session: "cafe-1234", Frontend: "f", Listen: "127.0.0.1:5432", Client: client,
+		Key: session.Key{Process: "cafe", Number: 1234}, Frontend: "f", Listen: "127.0.0.1:5432", Client: client,
 		Pool: "p", Started: began, State: "dialing",
 	}
 	check := func(when string, change func()) {

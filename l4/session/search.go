@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"slices"
@@ -147,6 +148,24 @@ func (s *Session) attemptFailed(now time.Time, f Fault, err error) Step {
 		return s.next(now)
 	}
 	return s.refuse(now, cause)
+}
+
+// diverted is the fault of an attempt that an order ended.
+var diverted = Fault{"canceled", OnNobody}
+
+// Diverted answers Redial, once the engine has given up what was under way. c is
+// the order's cause: the session's, if there is no other backend for it.
+func (s *Session) Diverted(now time.Time, c Cause) Step {
+	if s.search == nil || s.lease.Backend() == nil {
+		return s.step()
+	}
+	q := s.search
+	q.route.failed(now, diverted, context.Canceled)
+	try, none := q.route.Next(now)
+	if none != "" {
+		return s.refuse(now, c)
+	}
+	return q.begin(now, try)
 }
 
 // refuse ends the search without a backend.

@@ -2,7 +2,6 @@ package session
 
 import (
 	"net/netip"
-	"strconv"
 	"sync"
 	"time"
 	"unique"
@@ -51,7 +50,7 @@ type Session struct {
 	first    Side  // who ended first; valid once one side ended
 	ended    sides // whose end of stream was read
 	broken   sides // that take nothing any more, and whose end is still to be read
-	ending   Verb  // Finish, Linger, Abort or Cut once the relay is over
+	ending   Verb  // Finish, Linger, Abort, Reset or Cut once the relay is over
 	cause    uint8 // its place among the causes
 
 	search *search    // nil once it is over
@@ -110,16 +109,22 @@ func (s *Session) backend() *pool.Backend {
 func (s *Session) age(now time.Time) time.Duration { return now.Sub(s.started) }
 
 // Asked is an order from outside to end the session. While it looks for a
-// backend the answer is Cut: cancel the dial and close.
+// backend the answer is Cut: cancel the dial and close; or Redial, if the order
+// is about the backend that is dialed. None: it is ending already.
 func (s *Session) Asked(now time.Time, c Cause) Verb {
-	if s.ending != None || s.cause != 0 {
+	switch {
+	case s.ending != None || s.cause != 0:
 		return None
-	}
-	if s.search != nil {
+	case s.search != nil && c.ofBackend() && s.lease.Backend() != nil:
+		return Redial
+	case s.search != nil:
 		s.cancel(now, c)
 		return Cut
 	}
 	s.setCause(c)
+	if c == OnDown { // what the client has is not the whole answer
+		return s.end(now, Reset)
+	}
 	return s.end(now, Linger)
 }
 
@@ -130,16 +135,11 @@ func (s *Session) setCause(c Cause) {
 	}
 }
 
-// Number returns the second part of the id.
-func (s *Session) Number() uint64 { return s.number }
+// Key returns the id of the session, taken apart.
+func (s *Session) Key() Key { return Key{s.origin.Process, s.number} }
 
 // ID returns the id of the session, unique across restarts.
-func (s *Session) ID() string {
-	var buf [64]byte
-	id := append(buf[:0], s.origin.Process...)
-	id = append(id, '-')
-	return string(strconv.AppendUint(id, s.number, 10))
-}
+func (s *Session) ID() string { return s.Key().String() }
 
 // clientAddr returns the client's address, as given to Start or told by a header.
 func (s *Session) clientAddr() netip.AddrPort { return netip.AddrPortFrom(s.client, s.port) }

@@ -45,14 +45,16 @@ type Step struct {
 // Verb is the answer of a session that relays.
 type Verb uint8
 
-// The verbs. After Finish none follows; after Linger and Abort only Cut.
+// The verbs. After Finish none follows; after Linger, Abort and Reset only Cut.
 const (
 	None      Verb = iota // go on
 	HalfClose             // shut the write side of the other socket, behind its last byte
 	Finish                // both directions ended: close both sockets
 	Linger                // end politely: deliver what was read, shut both write sides, discard input to its end
 	Abort                 // pass an end that was read on; stop reading from the living side, let what is queued go out, then RST to both
-	Cut                   // the time for Linger or Abort is over: RST to both at once
+	Reset                 // stop reading from both sides, let what is queued go out, then RST to both
+	Redial                // not relaying yet: give up the lookup or dial under way, and call Diverted
+	Cut                   // RST to both at once: the time for Linger, Abort or Reset is over
 )
 
 // LingerTime bounds the polite part of an ending: design value, as long as a

@@ -273,6 +273,7 @@ var (
 	verbs = map[session.Verb]string{
 		session.None: "-", session.HalfClose: "half-close", session.Finish: "finish",
 		session.Linger: "linger", session.Abort: "abort", session.Cut: "cut",
+		session.Reset: "reset", session.Redial: "redial",
 	}
 	steps = map[session.Do]string{
 		session.Header: "header", session.Lookup: "lookup", session.Dial: "dial", session.Relay: "relay", session.End: "end",
