@@ -1,0 +1,242 @@
+package l4_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/l4/l4test"
+	"sluice/l4/session"
+)
+
+// B073: on_down is RST to both sides, behind what was already on its way.
+func TestOnDownResetsBothSides(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		r := start(t, setup{})
+		client, backend := r.pair()
+		const toBackend, toClient = 5, 300_001
+		fmt.Fprint(client, "12345")
+		io.ReadFull(backend, make([]byte, toBackend))
+		if _, err := backend.Write(make([]byte, toClient)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "all is on its way to the client", func() bool { return r.sessions()[0].ToClient == toClient })
+		if n := r.engine.End(session.Match{Backend: "A"}, session.OnDown); n != 1 {
+			t.Errorf("%d sessions took the order", n)
+		}
+		n, err := io.Copy(io.Discard, client)
+		if n != toClient || !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("the client got %d bytes and %v, want %d and a reset", n, err, toClient)
+		}
+		if n, err := io.Copy(io.Discard, backend); n != 0 || !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("the backend got %d bytes more and %v, want a reset", n, err)
+		}
+		if rec := r.record(); rec.Cause != session.OnDown || rec.Code != "DD" || rec.ToClient != toClient || rec.ToBackend != toBackend {
+			t.Errorf("record %+v", rec)
+		}
+	})
+}
+
+// A reader that takes nothing holds up an ending by RST for as long as any.
+func TestOnDownWithAReaderThatStopped(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		r := start(t, setup{})
+		_, backend := r.pair()
+		clog(backend)
+		if n := r.engine.End(session.Match{}, session.OnDown); n != 1 {
+			t.Errorf("%d sessions took the order", n)
+		}
+		if rec := r.record(); rec.Cause != session.OnDown || rec.Total > l4test.Patience {
+			t.Errorf("record %+v", rec)
+		}
+	})
+}
+
+// clog writes until the other end takes no more.
+func clog(c net.Conn) (written int64) {
+	piece := make([]byte, 64<<10)
+	for {
+		c.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+		n, err := c.Write(piece)
+		written += int64(n)
+		if err != nil {
+			c.SetWriteDeadline(time.Time{})
+			return written
+		}
+	}
+}
+
+// B017: an ending by Sluice is FIN to both, so that who has everything sees no
+// reset; what the two still say is taken.
+func TestRemovedAndDrainedEndPolitely(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		for _, cause := range []session.Cause{session.Removed, session.Drained, session.Killed} {
+			r := start(t, setup{})
+			client, backend := r.pair()
+			const size = 1 << 20
+			go backend.Write(make([]byte, size))
+			io.ReadFull(client, make([]byte, size))
+			if n := r.engine.End(session.Match{Pool: "p"}, cause); n != 1 {
+				t.Errorf("%d sessions took the order", n)
+			}
+			if n, err := io.Copy(io.Discard, client); n != 0 || err != nil {
+				t.Errorf("%s: the client saw %d bytes, %v; want an end", cause, n, err)
+			}
+			fmt.Fprint(backend, "bye") // nobody reads it, and it must not end in a reset
+			if n, err := io.Copy(io.Discard, backend); n != 0 || err != nil {
+				t.Errorf("%s: the backend saw %d bytes, %v; want an end", cause, n, err)
+			}
+			client.Close()
+			backend.Close()
+			if rec := r.record(); rec.Cause != cause || rec.Code != "KD" || rec.ToClient != size {
+				t.Errorf("record %+v", rec)
+			}
+		}
+	})
+}
+
+// The first cause stays, and who is ending already takes no order.
+func TestOrderWhileLingering(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		r := start(t, setup{})
+		r.pair()
+		if n := r.engine.End(session.Match{}, session.Drained); n != 1 {
+			t.Fatalf("%d sessions took the order", n)
+		}
+		for _, late := range []session.Cause{session.Killed, session.OnDown, session.Removed} {
+			if n := r.engine.End(session.Match{}, late); n != 0 {
+				t.Errorf("%s: %d sessions took an order while they ended", late, n)
+			}
+		}
+		if rec := r.record(); rec.Cause != session.Drained {
+			t.Errorf("cause %s", rec.Cause)
+		}
+	})
+}
+
+// An order about a backend that is still dialed sends the client to another, and
+// ends the session only where there is none.
+func TestOrderAboutTheBackendDialed(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		hole := l4test.Hole(t)
+		for _, c := range []struct {
+			backends []string
+			cause    session.Cause
+			want     string
+		}{
+			{[]string{hole, l4test.Serve(t, l4test.Tag("B")).Addr}, session.Removed, "B"},
+			{[]string{hole, l4test.Serve(t, l4test.Tag("B")).Addr}, session.OnDown, "B"},
+			{[]string{hole}, session.Drained, "reset"},
+			{[]string{hole, l4test.Serve(t, l4test.Tag("B")).Addr}, session.Killed, "reset"},
+		} {
+			set := defaults()
+			set.ConnectTimeout, set.DialBudget = time.Minute, 2*time.Minute
+			r := start(t, setup{specs: specs(c.backends...), set: set})
+			client := r.dial()
+			eventually(t, "A is dialed", func() bool {
+				rows := r.sessions()
+				return len(rows) == 1 && rows[0].State == "dialing" && rows[0].Address == hole
+			})
+			if n := r.engine.End(session.Match{Backend: "A"}, c.cause); n != 1 {
+				t.Errorf("%d sessions took the order", n)
+			}
+			if c.want == "B" {
+				if got := line(t, client); got != "B" {
+					t.Errorf("%s: got %q", c.cause, got)
+				}
+				client.Close()
+				if rec := r.record(); rec.Cause != session.ClientClosed || len(rec.Attempts) != 2 || rec.Attempts[0].Error != "canceled" {
+					t.Errorf("%s: record %+v", c.cause, rec)
+				}
+				continue
+			}
+			_, err := io.Copy(io.Discard, client)
+			if rec := r.record(); !errors.Is(err, syscall.ECONNRESET) || rec.Cause != c.cause {
+				t.Errorf("%s: the client got %v, the record %+v", c.cause, err, rec)
+			}
+		}
+	})
+}
+
+// B016: one order ends a thousand sessions whose clients stopped reading and
+// whose buffers are full, each within the time of an ending.
+func TestOneOrderEndsAThousand(t *testing.T) {
+	onEnginesAlone(t, func(t *testing.T, start starter) {
+		const sessions = 1000
+		var stuck atomic.Int64
+		r := start(t, setup{specs: specs(l4test.Serve(t, func(c *net.TCPConn) {
+			clog(c)
+			stuck.Add(1)
+			c.Write(make([]byte, 1))
+		}).Addr)})
+		for range sessions {
+			c := r.dial()
+			c.SetReadBuffer(4 << 10)
+		}
+		eventually(t, "all buffers are full", func() bool { return stuck.Load() == sessions })
+		if n := r.engine.End(session.Match{Backend: "A"}, session.Removed); n != sessions {
+			t.Errorf("%d took the order", n)
+		}
+		for range sessions {
+			if rec := r.record(); rec.Cause != session.Removed {
+				t.Fatalf("record %+v", rec)
+			}
+		}
+		if s := stacks(); strings.Contains(s, ".Close(") {
+			t.Errorf("somebody waits in a close\n%s", s)
+		}
+	})
+}
+
+// Pages hold each session once, in one order, whatever begins or ends between
+// them.
+func TestPagesOfSessions(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		r := start(t, setup{specs: specs(l4test.Serve(t, l4test.Tag("A")).Addr, l4test.Serve(t, l4test.Tag("B")).Addr)})
+		const sessions, page = 47, 10
+		for range sessions {
+			line(t, r.dial())
+		}
+		all := r.sessions()
+		var after session.Key
+		seen := 0
+		for more := true; more; {
+			var rows []session.Row
+			rows, more = r.engine.Sessions(session.Match{}, after, page)
+			for _, row := range rows {
+				if row.Key.Compare(after) <= 0 || row.Key != all[seen].Key {
+					t.Fatalf("row %d is %s behind %s, want %s", seen, row.Key, after, all[seen].Key)
+				}
+				after = row.Key
+				seen++
+			}
+			if more && len(rows) != page {
+				t.Errorf("a page of %d", len(rows))
+			}
+		}
+		if seen != sessions {
+			t.Errorf("%d of %d sessions were listed", seen, sessions)
+		}
+		onB, more := r.engine.Sessions(session.Match{Backend: "B"}, session.Key{}, sessions)
+		if len(onB) != sessions/2 || more {
+			t.Errorf("%d sessions on B, more %v", len(onB), more)
+		}
+		loopback := session.Match{Client: netip.MustParsePrefix("127.0.0.0/8")}
+		if rows, more := r.engine.Sessions(loopback, session.Key{}, sessions); len(rows) != sessions || more {
+			t.Errorf("%d sessions from loopback, more %v", len(rows), more)
+		}
+		for side, l := range onB[0].Links {
+			if l.Known != (runtime.GOOS == "linux") || l.Known && (l.RTT <= 0 || l.RTT > time.Minute || l.Retransmits != 0) {
+				t.Errorf("side %d: %+v", side, l)
+			}
+		}
+	})
+}
