@@ -56,15 +56,28 @@ func startDaemon(t *testing.T, text string) *daemon {
 	return d
 }
 
-// write replaces the configuration as a careful program would.
+// write replaces the configuration as a careful program would. It is not
+// watched, unless the text says so: tests reload when they are ready for it.
 func (d *daemon) write(text string) {
 	d.t.Helper()
+	text = unwatched(text)
 	if err := os.WriteFile(d.file+".new", []byte(text), 0o600); err != nil {
 		d.t.Fatal(err)
 	}
 	if err := os.Rename(d.file+".new", d.file); err != nil {
 		d.t.Fatal(err)
 	}
+}
+
+// unwatched switches the watch off that is on by default.
+func unwatched(text string) string {
+	switch {
+	case strings.Contains(text, "watch =") || !strings.Contains(text, "[[frontend]]"):
+		return text
+	case strings.Contains(text, "[process]\n"):
+		return strings.Replace(text, "[process]\n", "[process]\nwatch = false\n", 1)
+	}
+	return text + "\n[process]\nwatch = false\n"
 }
 
 // lines returns the log lines with that message; all if it is empty.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -38,10 +39,15 @@ func serve(ctx context.Context, path string, stderr io.Writer) error {
 	// A reader of the log that goes away must not take the process with it.
 	signal.Ignore(syscall.SIGPIPE)
 
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
 	out := logs.New(stderr)
 	defer out.TakeStandard()()
 	b, err := balancer.Start(balancer.Options{
 		Load:    func() (*config.Config, error) { return config.Load(path) },
+		File:    file,
 		Logs:    out,
 		Version: version(),
 	})

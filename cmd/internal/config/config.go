@@ -74,6 +74,7 @@ type Admin struct {
 	Mode        uint32 // of a unix socket
 	ProbeListen string // empty: none
 	ProxyListen string // empty: none
+	TokenFile   string // that the tokens were read from; empty: none
 	Settings    admin.Settings
 }
 

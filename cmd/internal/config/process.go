@@ -50,8 +50,7 @@ func (t table) admin(proxy table) (Admin, adminSockets) {
 		ProbeListen: t.text("probe_listen", ""),
 		ProxyListen: proxy.text("listen", ""),
 		Settings: admin.Settings{
-			Tokens: t.tokens("token_file"),
-			Hosts:  t.hosts("hosts"),
+			Hosts: t.hosts("hosts"),
 			Proxy: admin.ProxySettings{
 				Enabled:         proxy.boolean("enabled", true),
 				Pool:            proxy.text("pool", ""),
@@ -60,6 +59,7 @@ func (t table) admin(proxy table) (Admin, adminSockets) {
 			},
 		},
 	}
+	a.TokenFile, a.Settings.Tokens = t.tokens("token_file")
 	at := adminSockets{
 		api:    t.adminEndpoint("listen", a.Listen),
 		probes: t.adminEndpoint("probe_listen", a.ProbeListen),

@@ -16,27 +16,26 @@ const (
 )
 
 // tokens reads the file that token_file names. It never shows a line of it.
-func (t table) tokens(key string) []admin.Token {
-	path := t.text(key, "")
+func (t table) tokens(key string) (path string, all []admin.Token) {
+	path = t.text(key, "")
 	if path == "" {
-		return nil
+		return "", nil
 	}
 	text, err := t.readSecret(key, path)
 	if err != nil {
 		t.wrong(key, "%v", err)
-		return nil
+		return path, nil
 	}
-	all, err := parseTokens(text)
-	if err != nil {
+	if all, err = parseTokens(text); err != nil {
 		t.wrong(key, "%s: %v", path, err)
-		return nil
+		return path, nil
 	}
 	for i, token := range all {
 		if len(token.Secret) < shortSecret {
 			t.warn(key, "%s: token %d is shorter than %d characters and can be guessed", path, i+1, shortSecret)
 		}
 	}
-	return all
+	return path, all
 }
 
 // Tokens reads a file of tokens, as token_file of [admin] names one.

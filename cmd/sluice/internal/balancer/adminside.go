@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"sluice/admin"
@@ -61,15 +60,6 @@ func (b *Balancer) restartNeeded(c *config.Config) []string {
 		keys = append(keys, "process.loops")
 	}
 	return keys
-}
-
-// note remembers how an attempt to make the file current ended.
-func (b *Balancer) note(by string, err error) {
-	last := admin.LastReload{At: time.Now(), By: by, Successful: err == nil}
-	if err != nil {
-		last.Errors = strings.Split(err.Error(), "\n")
-	}
-	b.last.Store(&last)
 }
 
 // Frontends returns the frontends in the order of the file, then those that

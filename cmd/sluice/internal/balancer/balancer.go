@@ -20,11 +20,8 @@
 package balancer
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +29,7 @@ import (
 	"sluice/admin"
 	"sluice/cmd/internal/config"
 	"sluice/cmd/sluice/internal/logs"
+	"sluice/cmd/sluice/internal/watch"
 	"sluice/l4"
 	"sluice/l4/resolve"
 	"sluice/l4/session"
@@ -43,9 +41,10 @@ import (
 // ErrStopping is the answer to a reload that comes too late.
 var ErrStopping = errors.New("the process is shutting down")
 
-// Options are what a balancer is made of. All are required.
+// Options are what a balancer is made of. All but File are required.
 type Options struct {
 	Load    func() (*config.Config, error) // reads the configuration, now and at every reload
+	File    string                         // that Load reads: absolute, for the watch; empty: nothing is watched
 	Logs    *logs.Logs
 	Version string
 }
@@ -63,6 +62,7 @@ type Balancer struct {
 	draining atomic.Bool
 	view     atomic.Pointer[view]
 	last     atomic.Pointer[admin.LastReload]
+	dealt    atomic.Pointer[watch.Reading] // content that was applied, or refused and told
 
 	asStarted config.Process // of the first configuration; of its engine and loops nothing changes
 
@@ -72,6 +72,7 @@ type Balancer struct {
 
 	ending sync.Once
 	serves sync.WaitGroup // admin listeners
+	watchs sync.WaitGroup // watches of the file, the newest of which may run
 
 	// mu guards the fields below. It is held by one start or reload; once stopping
 	// is set nothing changes them.
@@ -82,6 +83,7 @@ type Balancer struct {
 	frontends map[string]*l4.Frontend
 	sockets   map[place]*socket
 	retired   retired
+	unwatch   func() // ends the watch of the file; nil without one
 }
 
 // view is what the admin side sees: one configuration, published at once.
@@ -98,10 +100,11 @@ type view struct {
 // Start loads the configuration, binds every address and serves. An error means
 // that nothing runs.
 func Start(o Options) (*Balancer, error) {
-	c, err := o.Load()
-	if err != nil {
-		return nil, err
+	l := o.load("")
+	if l.err != nil {
+		return nil, l.err
 	}
+	c := l.config
 	engine, err := l4.NewEngine(c.Process.Engine, c.Process.Loops)
 	if err != nil {
 		return nil, err
@@ -126,6 +129,7 @@ func Start(o Options) (*Balancer, error) {
 	b.view.Store(&view{config: b.config})
 	b.names = resolve.New(nil, b.lookupFailed)
 	b.note("start", nil)
+	b.dealt.Store(l.reading(nil))
 	b.admin = b.newAdmin(c.Admin.Settings)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,72 +140,6 @@ func Start(o Options) (*Balancer, error) {
 	}
 	b.announce()
 	return b, nil
-}
-
-// Reload loads the configuration again, makes it current, and logs what came of
-// it. by is who asked for it; ctx bounds its wait for an earlier reload. An error
-// means that nothing changed.
-func (b *Balancer) Reload(ctx context.Context, by string) (admin.Reloaded, error) {
-	select {
-	case b.turn <- struct{}{}:
-	case <-ctx.Done():
-		return admin.Reloaded{}, fmt.Errorf("reload: another one is under way: %w", ctx.Err())
-	}
-	defer func() { <-b.turn }()
-	done, err := b.reload()
-	b.note(by, err)
-	b.options.Logs.Reload(by, done, err)
-	return done, err
-}
-
-// mistakes splits an error that names several things.
-func mistakes(err error) error { return admin.Errors(strings.Split(err.Error(), "\n")) }
-
-// reload is Reload without the log.
-func (b *Balancer) reload() (admin.Reloaded, error) {
-	c, err := b.load() // may take its time, so not under mu
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.stopping {
-		return admin.Reloaded{}, ErrStopping
-	}
-	var changes []string
-	if err == nil {
-		changes, err = b.update(c)
-	}
-	if err != nil {
-		return admin.Reloaded{}, mistakes(err)
-	}
-	return admin.Reloaded{
-		Generation:    b.view.Load().generation,
-		Changes:       changes,
-		Warnings:      b.warnings(c),
-		RestartNeeded: b.restartNeeded(c),
-	}, nil
-}
-
-// loadTime bounds the reading of the file: a file system that does not answer
-// must not end reloads for good. Chosen.
-const loadTime = 10 * time.Second
-
-// load is options.Load, given up after loadTime. What it still does then
-// changes nothing.
-func (b *Balancer) load() (*config.Config, error) {
-	type answer struct {
-		config *config.Config
-		err    error
-	}
-	loaded := make(chan answer, 1)
-	go func() {
-		c, err := b.options.Load()
-		loaded <- answer{c, err}
-	}()
-	select {
-	case a := <-loaded:
-		return a.config, a.err
-	case <-time.After(loadTime):
-		return nil, fmt.Errorf("configuration: not read within %s; the file system does not answer", loadTime)
-	}
 }
 
 // update returns one line for each change, and none if c is what is in force.

@@ -66,6 +66,7 @@ func (d *differ) admin(old, new config.Admin) {
 	d.key("mode", fmt.Sprintf("%#o", old.Mode), fmt.Sprintf("%#o", new.Mode), "")
 	d.key("probe_listen", old.ProbeListen, new.ProbeListen, "")
 	d.key("hosts", old.Settings.Hosts, new.Settings.Hosts, "")
+	d.key("token_file", old.TokenFile, new.TokenFile, "")
 	d.secret("tokens", old.Settings.Tokens, new.Settings.Tokens)
 	d.about = "admin.proxy"
 	d.key("enabled", old.Settings.Proxy.Enabled, new.Settings.Proxy.Enabled, "")

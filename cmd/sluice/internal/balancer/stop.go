@@ -24,6 +24,7 @@ func (b *Balancer) stop() {
 	b.mu.Lock() // waits for a reload that has begun to change things
 	b.stopping = true
 	b.mu.Unlock()
+	b.endWatch()
 	timeout := b.config.Process.DrainTimeout
 	b.log.Info("draining", zap.Int64(logs.Sessions, b.limit.Active()+b.admin.Active()),
 		zap.Duration(logs.Timeout, timeout))

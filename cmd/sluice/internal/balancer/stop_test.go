@@ -27,9 +27,10 @@ func TestReloadGivesUpAFileThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := make(chan bool)
 		b := &Balancer{turn: make(chan struct{}, 1), stopping: true, options: Options{
-			Load: func() (*config.Config, error) { <-hangs; return nil, nil },
+			Load: func() (*config.Config, error) { <-hangs; return &config.Config{}, nil },
 			Logs: logs.New(&bytes.Buffer{}),
 		}}
+		b.view.Store(&view{config: &config.Config{}})
 		began, first := time.Now(), make(chan error)
 		go func() {
 			_, err := b.Reload(t.Context(), "first")

@@ -28,6 +28,7 @@ func (b *Balancer) swap(p *plan, opened []*socket) []string {
 	b.config = c
 	b.publish()
 	b.admin.Use(c.Admin.Settings)
+	b.useWatch(c)
 	if len(changes) == 0 {
 		changes = []string{"file: the order of its entries changed"}
 	}

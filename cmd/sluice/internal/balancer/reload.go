@@ -1,0 +1,146 @@
+package balancer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/admin"
+	"sluice/cmd/internal/config"
+	"sluice/cmd/sluice/internal/watch"
+)
+
+// Reload loads the configuration again, makes it current, and logs what came of
+// it. by is who asked for it; ctx bounds its wait for an earlier reload. An error
+// means that nothing changed.
+func (b *Balancer) Reload(ctx context.Context, by string) (admin.Reloaded, error) {
+	if err := b.take(ctx); err != nil {
+		return admin.Reloaded{}, err
+	}
+	defer b.give()
+	return b.conclude(by, b.load())
+}
+
+// take begins a turn, which give ends.
+func (b *Balancer) take(ctx context.Context) error {
+	select {
+	case b.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("reload: another one is under way: %w", ctx.Err())
+	}
+}
+
+func (b *Balancer) give() { <-b.turn }
+
+// conclude makes current what was loaded, and tells of it.
+func (b *Balancer) conclude(by string, l loaded) (admin.Reloaded, error) {
+	done, err := b.reload(l)
+	b.dealt.Store(l.reading(err))
+	b.note(by, err)
+	b.options.Logs.Reload(by, done, err)
+	return done, err
+}
+
+// note remembers how an attempt to make the file current ended.
+func (b *Balancer) note(by string, err error) {
+	last := admin.LastReload{At: time.Now(), By: by, Successful: err == nil}
+	if err != nil {
+		last.Errors = strings.Split(err.Error(), "\n")
+	}
+	b.last.Store(&last)
+}
+
+// mistakes splits an error that names several things.
+func mistakes(err error) error { return admin.Errors(strings.Split(err.Error(), "\n")) }
+
+// reload makes current what was loaded.
+func (b *Balancer) reload(l loaded) (admin.Reloaded, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopping {
+		return admin.Reloaded{}, ErrStopping
+	}
+	c, err := l.config, l.err
+	var changes []string
+	if err == nil {
+		changes, err = b.update(c)
+	}
+	if err != nil {
+		return admin.Reloaded{}, mistakes(err)
+	}
+	return admin.Reloaded{
+		Generation:    b.view.Load().generation,
+		Changes:       changes,
+		Warnings:      b.warnings(c),
+		RestartNeeded: b.restartNeeded(c),
+	}, nil
+}
+
+// loaded is what came of reading the configuration.
+type loaded struct {
+	config *config.Config
+	err    error
+
+	// The content before and after it was read, each with the token file of the
+	// configuration that was in force then. moved is set if what was read may have
+	// been neither.
+	before, after watch.Reading
+	moved         bool
+}
+
+// reading returns the content that was dealt with if err came of it; one that is
+// like none if that is not known.
+func (l loaded) reading(err error) *watch.Reading {
+	switch {
+	case l.moved:
+		return &watch.Reading{}
+	case err != nil:
+		return &l.before
+	}
+	return &l.after
+}
+
+// load reads the configuration while tokens is the token file in force.
+func (o Options) load(tokens string) (l loaded) {
+	l.before = o.read(tokens)
+	l.config, l.err = o.Load()
+	next := tokens
+	if l.err == nil {
+		next = l.config.Admin.TokenFile
+	}
+	l.after = o.read(next)
+	l.moved = l.before.File != l.after.File || next == tokens && l.before != l.after
+	return l
+}
+
+// read reads what the watch compares.
+func (o Options) read(tokens string) watch.Reading {
+	if o.File == "" {
+		return watch.Reading{}
+	}
+	return watch.Read(o.File, tokens)
+}
+
+// loadTime bounds the reading of the file: a file system that does not answer
+// must not end reloads for good. Chosen.
+const loadTime = 10 * time.Second
+
+// load is Options.load, given up after loadTime. What it still does then
+// changes nothing.
+func (b *Balancer) load() loaded {
+	done := make(chan loaded, 1)
+	tokens := b.tokenFile()
+	go func() { done <- b.options.load(tokens) }()
+	select {
+	case l := <-done:
+		return l
+	case <-time.After(loadTime):
+		err := fmt.Errorf("configuration: not read within %s; the file system does not answer", loadTime)
+		return loaded{err: err, moved: true}
+	}
+}
+
+// tokenFile is the one of the configuration in force.
+func (b *Balancer) tokenFile() string { return b.view.Load().config.Admin.TokenFile }
