@@ -93,7 +93,7 @@ func endings(f *l4.Status) map[string]int64 {
 // first event lets Prometheus see that event.
 var reasons = []string{
 	"process_limit", "frontend_limit", "client_limit", "client_rate",
-	"denied", "proxy_header", "proxy_header_timeout", "shutdown",
+	"denied", "proxy_header", "proxy_header_timeout", "shutdown", // words of l4 and l4/session
 }
 
 func refusals(f *l4.Status) map[string]int64 {
@@ -113,6 +113,7 @@ var inPool = families[pool.Status]{"pool"}
 
 var ofPool = []family[pool.Status]{
 	inPool.gauge("sluice_pool_backends_eligible", "Backends that a new session may get, full ones included.", func(p *pool.Status) float64 { return float64(p.Eligible) }),
+	inPool.gauge("sluice_pool_queue_length", "Sessions that wait because every usable backend is full.", func(p *pool.Status) float64 { return float64(p.Queued) }),
 	inPool.counter("sluice_resolve_failures_total", "Look-ups of names of its backends that failed.", func(p *pool.Status) int64 { return p.LookupFailures }),
 }
 

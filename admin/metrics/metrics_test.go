@@ -40,7 +40,7 @@ func sample() State {
 			{Name: "/proxy", Durations: spans, RejectedBy: map[string]int64{"off": 27}},
 		},
 		Pools: []pool.Status{{
-			Name: "p", Eligible: 2, LookupFailures: 31,
+			Name: "p", Eligible: 2, LookupFailures: 31, Queued: 32,
 			Backends: []pool.BackendStatus{{
 				ID: "A", Weight: 3, MaxSessions: 40, State: "up", Admin: "ready", Health: "up", Active: 41, Total: 42,
 				ProbeFailures: 43, BytesToBack: 44, BytesToClient: 45, Dials: spans, FailuresBy: map[string]int64{"refused": 46},
@@ -102,6 +102,7 @@ func TestEveryNumberIsWhereItBelongs(t *testing.T) {
 		`sluice_session_seconds_count{frontend="web"} 8`,
 		`sluice_pool_backends_eligible{pool="p"} 2`,
 		`sluice_resolve_failures_total{pool="p"} 31`,
+		`sluice_pool_queue_length{pool="p"} 32`,
 		`sluice_backend_up{backend="A",pool="p"} 1`,
 		`sluice_backend_draining{backend="A",pool="p"} 0`,
 		`sluice_backend_weight{backend="A",pool="p"} 3`,

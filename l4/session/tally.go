@@ -23,8 +23,11 @@ type Tally struct {
 	sum   atomic.Int64                                   // nanoseconds
 }
 
-// Add counts a session.
+// Add counts a session. Who was not let in was none.
 func (t *Tally) Add(c Cause, took time.Duration) {
+	if c.Rejected() {
+		return
+	}
 	i, _ := slices.BinarySearch(lifeBounds[:], took)
 	t.ended[c.place()][i].Add(1)
 	t.sum.Add(int64(took))
@@ -34,6 +37,9 @@ func (t *Tally) Add(c Cause, took time.Duration) {
 func (t *Tally) ByCause() map[Cause]int64 {
 	by := make(map[Cause]int64, len(causes)-1)
 	for i, c := range causes[1:] {
+		if c.Rejected() {
+			continue
+		}
 		n := int64(0)
 		for j := range t.ended[i+1] {
 			n += t.ended[i+1][j].Load()

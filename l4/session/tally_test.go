@@ -19,6 +19,7 @@ func TestTallyCountsCauseAndDurationAtOnce(t *testing.T) {
 		{session.Idle, 10*time.Millisecond + 1},
 		{"no such word", time.Second},
 		{session.Killed, 8 * 24 * time.Hour},
+		{session.Denied, time.Second}, // was never a session
 	} {
 		tally.Add(c.cause, c.took)
 	}
@@ -32,8 +33,10 @@ func TestTallyCountsCauseAndDurationAtOnce(t *testing.T) {
 	if _, ok := by[session.Shutdown]; !ok {
 		t.Error("a cause that never occurred is missing")
 	}
-	if _, ok := by[""]; ok {
-		t.Error("a session without a cause is counted")
+	for _, none := range []session.Cause{"", session.Denied} {
+		if _, ok := by[none]; ok {
+			t.Errorf("%q is among the causes", none)
+		}
 	}
 	d := tally.Durations()
 	for i, want := range map[int]int64{0: 2, 1: 1, 4: 1, len(d.Bounds): 1} {
