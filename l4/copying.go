@@ -22,12 +22,12 @@ const (
 // copying is the engine "copy": it knows its sessions, and each of them runs by
 // itself (see conn).
 type copying struct {
-	mu   sync.Mutex // guards live
-	live map[*conn]struct{}
+	mu     sync.Mutex // guards live and closed
+	live   map[*conn]struct{}
+	closed bool // no order is taken any more
 
-	orders sync.WaitGroup // under way
-
-	buffers sync.Pool // of *[bufferSize]byte, for copies outside the kernel
+	orders  sync.WaitGroup // under way
+	buffers sync.Pool      // of *[bufferSize]byte, for copies outside the kernel
 }
 
 func newCopying() *copying { return &copying{live: map[*conn]struct{}{}} }
@@ -38,7 +38,12 @@ func (e *copying) descriptors() (session, held, shared int) { return 6, 0, 0 }
 
 func (e *copying) size() int { return 0 }
 
-func (e *copying) close() { e.orders.Wait() }
+func (e *copying) close() {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.orders.Wait()
+}
 
 // dropped: each session hands over its own, and waits.
 func (e *copying) dropped() int64 { return 0 }
@@ -65,6 +70,11 @@ func (e *copying) all() []*conn {
 // order has a goroutine of its own: whoever orders may hold a session's mutex.
 func (e *copying) order(m session.Match, cause session.Cause) (wait func() int) {
 	n := make(chan int, 1)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return func() int { return 0 }
+	}
 	e.orders.Go(func() {
 		took := 0
 		for _, c := range e.all() {

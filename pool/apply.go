@@ -28,6 +28,9 @@ func (p *Pool) adoptLocked(pol Policy) {
 			p.tellLocked(e, from, to, "the file's policy changed")
 		}
 	}
+	if old.DrainFor != pol.DrainFor {
+		p.redrainLocked()
+	}
 	if old.Probed != pol.Probed {
 		p.tellMembersLocked()
 	}

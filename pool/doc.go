@@ -5,8 +5,9 @@
 // changed at run time), the live state of every backend (sessions, failures,
 // health, bytes) and the snapshots that picks read. It does not dial, probe,
 // sleep or log: whoever dials tells the lease how it went, whoever probes calls
-// [Pool.SetHealth], and changes are reported through [Hooks]. Its only clock is
-// the timer that lets a backend without probes try again.
+// [Pool.SetHealth], and changes are reported through [Hooks]. Its only clocks
+// are the timers that let a backend without probes try again, and that end the
+// time of one which is drained.
 //
 //	Config, Spec        inert values: what somebody asked for
 //	Pool                one writer at a time, under a mutex
@@ -28,5 +29,7 @@
 //   - A snapshot is never edited after it was published.
 //   - A Backend is identified by pool, id and address. The same id with another
 //     address is another backend.
+//   - Once an eviction is told, nobody picks that backend any more, until something
+//     brings it back: who finds all its sessions then misses none.
 //   - Hooks are called outside the mutex, in the order of the changes.
 package pool

@@ -119,6 +119,11 @@ func (p *Pool) setAdminLocked(e *entry, a Admin) {
 	from := e.summary(p.policy)
 	probed := e.admin != Maint
 	e.admin, e.since.State = a, now()
+	if a == Ready {
+		e.back()
+	} else {
+		p.drainLocked(e)
+	}
 	p.tellLocked(e, from, e.summary(p.policy), "set to "+a.String()+" by the API")
 	if probed != (a != Maint) {
 		p.tellMembersLocked()

@@ -23,6 +23,7 @@ type Pool struct {
 	picker   Picker    // the newest; its position outlives times with nothing eligible
 	roster   roster
 	leaving  []departure // removed, and not yet out of the published snapshot
+	fallen   []*Backend  // went down, and to be evicted from at the next publication
 	news     news
 
 	lookupFailures int64
@@ -125,6 +126,9 @@ func (p *Pool) Close() {
 func (p *Pool) enterLocked(s Spec, fromFile bool, reason string) *entry {
 	e, former := p.roster.enter(p.name, s)
 	e.fromFile = fromFile
+	if former != nil {
+		former.back()
+	}
 	from := ""
 	switch {
 	case former == nil && p.policy.Probed && p.policy.Init == InitDown:
@@ -162,6 +166,7 @@ func (p *Pool) dismissLocked() {
 			to, d.entry.gone = "removed", true
 		}
 		p.tellLocked(d.entry, d.from, to, d.reason)
+		p.departLocked(d.entry)
 	}
 	p.leaving = nil
 	p.roster.forget(time.Now())
@@ -174,6 +179,7 @@ func (p *Pool) endedLast(b *Backend) {
 	e := first(p.roster.past, func(e *entry) bool { return e.Backend == b })
 	if e != nil && !e.gone && b.Active() == 0 {
 		e.gone = true
+		e.stopCut()
 		p.tellLocked(e, "removing", "removed", "its last session ended")
 	}
 }

@@ -3,6 +3,7 @@ package pool
 import (
 	"container/list"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,8 +60,9 @@ func (p Policy) waits(err error, n int) (patience time.Duration, ok bool) {
 func stays(err error) bool { return err == ErrFull }
 
 // Join is Acquire for a session that is ready to wait. It fills l, or returns the
-// error, or a place in the queue. Then wake is called once, by any goroutine and
-// outside of every lock, when Take has an answer; it must not block. q.Avoid must
+// error, or a place in the queue. Then wake is called, by any goroutine and outside
+// of every lock, when Take has an answer, and again if that was ErrWaiting all the
+// same, because the backend was lost meanwhile; it must not block. q.Avoid must
 // not change until the place is over.
 func (p *Pool) Join(l *Lease, q Query, wake func()) (*Place, error) {
 	c := &p.queue
@@ -85,7 +87,8 @@ func (p *Pool) Join(l *Lease, q Query, wake func()) (*Place, error) {
 func (at *Place) Take(l *Lease, late bool) error {
 	c := &at.pool.queue
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer at.pool.leaveQueue()
+	at.recheckLocked()
 	switch {
 	case at.at != nil && !late:
 		return ErrWaiting
@@ -96,6 +99,22 @@ func (at *Place) Take(l *Lease, late bool) error {
 		at.lease.moveTo(l)
 	}
 	return at.err
+}
+
+// recheckLocked puts the place back in front of the line if the backend that it
+// got gets no new sessions any more: who ends the sessions of that backend does
+// not find one that has not taken its lease.
+func (at *Place) recheckLocked() {
+	c, b := &at.pool.queue, at.lease.backend
+	if at.at != nil || b == nil || at.pool.current.Load().has(b) {
+		return
+	}
+	c.stale = append(c.stale, &Member{Backend: b, onTrial: at.lease.onTrial})
+	at.lease.backend = nil
+	at.at = c.line.PushFront(at)
+	c.length.Add(1)
+	at.pool.settleLocked(true)
+	c.woken = slices.DeleteFunc(c.woken, func(o *Place) bool { return o == at }) // it learns it now
 }
 
 // Leave ends the place, and gives back what came of it.

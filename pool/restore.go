@@ -90,6 +90,7 @@ func (p *Pool) resumeLocked(s Spec, b BackendOverride) {
 	e.admin, e.since = b.State, b.Since
 	switch {
 	case b.State != Ready:
+		p.drainLocked(e)
 		e.last = LastChange{At: b.Since.State, Reason: "set to " + b.State.String() + " by the API before a restart"}
 	case b.Added:
 		e.last.At = b.Since.Added

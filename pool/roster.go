@@ -25,6 +25,10 @@ type entry struct {
 	retry *time.Timer // opens the next trial
 	last  LastChange
 
+	outSince time.Time   // since when no new session gets it by order; zero while one may
+	cut      *time.Timer // ends its sessions
+	ends     time.Time   // when cut does
+
 	left time.Time // when it was removed
 	gone bool      // removed, and its last session ended
 }

@@ -32,6 +32,11 @@ func (s *snapshot) refusal(q Query) error {
 	return ErrNoBackend
 }
 
+// has reports whether a new session may get b.
+func (s *snapshot) has(b *Backend) bool {
+	return slices.ContainsFunc(s.eligible, func(m *Member) bool { return m.Backend == b })
+}
+
 // others counts the eligible members that are not b. One on trial is no member
 // to rely on.
 func (s *snapshot) others(b *Backend) (n int) {
@@ -56,6 +61,7 @@ func (p *Pool) publishLocked() {
 		s.picker = p.picker
 	}
 	p.current.Store(s)
+	p.evictFallenLocked()
 	p.dismissLocked()
 	if p.queue.length.Load() > 0 {
 		p.news.queue = append(p.news.queue, p.resettle)

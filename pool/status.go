@@ -40,6 +40,7 @@ type BackendStatus struct {
 	ProbeFailures int64      `json:"probe_failures"`
 	BytesToBack   int64      `json:"bytes_to_backend"`
 	BytesToClient int64      `json:"bytes_to_client"`
+	DrainEnds     time.Time  `json:"drain_ends,omitzero"` // when the sessions of one that is drained or removed end; zero: not by order
 	LastChange    LastChange `json:"last_change"`
 
 	FailuresBy map[string]int64 `json:"-"` // DialFailures by reason; all of them
@@ -96,6 +97,7 @@ func (e *entry) status(state, admin string) BackendStatus {
 		ProbeFailures: e.probes.Load(),
 		BytesToBack:   toBackend,
 		BytesToClient: toClient,
+		DrainEnds:     e.ends,
 		LastChange:    e.last,
 		FailuresBy:    e.failures.byReason(),
 		Dials:         e.dials.durations(),

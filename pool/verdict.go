@@ -23,6 +23,9 @@ func (p *Pool) SetHealth(b *Backend, h Health, reason string) bool {
 // failures that took it out do not count again.
 func (p *Pool) judgeLocked(e *entry, h Health, reason string) {
 	from := e.summary(p.policy)
+	if h == Down && e.Health() != Down {
+		p.fellLocked(e)
+	}
 	e.health.Store(int32(h))
 	e.waits = false
 	if h == Up {

@@ -28,8 +28,8 @@ func FuzzSession(f *testing.F) {
 		"\x02\x01\x02drEmxgaceEndrc",         // everything out of order
 		"\x41\x01\x01nDnDnD",                 // a full backend
 		"\x00\x00\x00nnnnddddccccnnddmm",     // again and again
-		"\x03\x01\x02na\x02a\x03dmExTx",   // orders while dialing
-		"\x02\x01\x02ndma\x02xTxTx",       // its backend went down
+		"\x03\x01\x02na\x02a\x03dmExTx",      // orders while dialing
+		"\x02\x01\x02ndma\x02xTxTx",          // its backend went down
 		"\x02\x05\x02ndT5mT5xT1xT1xT1xT1xT1", // a stalled writer
 		strings.Repeat("\x03ndmeE", 20),
 	} {

@@ -6,6 +6,7 @@ import (
 
 	"sluice/cmd/internal/config"
 	"sluice/cmd/sluice/internal/logs"
+	"sluice/l4/session"
 	"sluice/pool"
 	"sluice/pool/health"
 )
@@ -25,8 +26,18 @@ func (b *Balancer) newPool(c config.Pool) *watchedPool {
 		Changed:   w.logs.Backend,
 		Suspected: w.suspected,
 		Members:   w.members,
+		Evict:     b.evict,
 	})
 	return w
+}
+
+// evict has the sessions of a backend end. It does not wait: the pool may be told
+// of what happened by one of them.
+func (b *Balancer) evict(e pool.Eviction) {
+	cause := map[pool.Why]session.Cause{
+		pool.WentDown: session.OnDown, pool.WasRemoved: session.Removed, pool.WasDrained: session.Drained,
+	}[e.Why]
+	b.engine.Order(session.Match{On: e.Backend, Before: e.At}, cause)
 }
 
 func (w *watchedPool) suspected(b *pool.Backend) {
