@@ -277,26 +277,31 @@ func TestNoPickAfterAnEviction(t *testing.T) {
 }
 
 // A session that waits may be given a backend and be slow to take it. Meanwhile
-// the backend can be lost: then it waits on, in front.
+// the backend can be lost: it must not get it then.
 func TestQueueLosesTheBackendThatItGave(t *testing.T) {
-	f := setup(t, "a=1/1 b=1/1", queued(5))
-	held := map[string]*pool.Lease{}
-	for _, l := range []*pool.Lease{acquire(t, f.Pool), acquire(t, f.Pool)} {
-		held[l.Backend().ID()] = l
-	}
-	first, second := join(f.Pool), join(f.Pool)
-	held["a"].Release()
-	want(t, "woken", first.woken, 1)
-	f.Remove("a")
-	want(t, "a is gone", first.has(), pool.ErrWaiting.Error())
-	held["b"].Release()
-	want(t, "the first is still first", second.has(), pool.ErrWaiting.Error())
-	want(t, "and has the other", first.has(), "b")
-	first.lease.Release()
-	want(t, "the second", second.has(), "b")
-	second.lease.Release()
-	want(t, "queued", f.Status().Queued, 0)
-	for _, b := range f.Status().Backends {
-		want(t, "active on "+b.ID, b.Active, 0)
+	for _, free := range []bool{false, true} {
+		f := setup(t, "a=1/1 b=1/1", queued(5))
+		held := map[string]*pool.Lease{}
+		for _, l := range []*pool.Lease{acquire(t, f.Pool), acquire(t, f.Pool)} {
+			held[l.Backend().ID()] = l
+		}
+		w := join(f.Pool)
+		held["a"].Release()
+		want(t, "woken", w.woken, 1)
+		f.Remove("a")
+		expected := pool.ErrFull.Error()
+		if free {
+			held["b"].Release()
+			expected = "b"
+		}
+		want(t, "a is gone", w.has(), expected)
+		want(t, "asked again", w.has(), expected)
+		w.lease.Release()
+		held["b"].Release()
+		want(t, "woken", w.woken, 1)
+		want(t, "queued", f.Status().Queued, 0)
+		for _, b := range f.Status().Backends {
+			want(t, "active on "+b.ID, b.Active, 0)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package pool
 import (
 	"container/list"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,9 +59,8 @@ func (p Policy) waits(err error, n int) (patience time.Duration, ok bool) {
 func stays(err error) bool { return err == ErrFull }
 
 // Join is Acquire for a session that is ready to wait. It fills l, or returns the
-// error, or a place in the queue. Then wake is called, by any goroutine and outside
-// of every lock, when Take has an answer, and again if that was ErrWaiting all the
-// same, because the backend was lost meanwhile; it must not block. q.Avoid must
+// error, or a place in the queue. Then wake is called once, by any goroutine and
+// outside of every lock, when Take has an answer; it must not block. q.Avoid must
 // not change until the place is over.
 func (p *Pool) Join(l *Lease, q Query, wake func()) (*Place, error) {
 	c := &p.queue
@@ -88,8 +86,9 @@ func (at *Place) Take(l *Lease, late bool) error {
 	c := &at.pool.queue
 	c.mu.Lock()
 	defer at.pool.leaveQueue()
-	at.recheckLocked()
 	switch {
+	case at.lostLocked():
+		at.err = at.pool.acquireLocked(l, at.query)
 	case at.at != nil && !late:
 		return ErrWaiting
 	case at.at != nil:
@@ -101,20 +100,17 @@ func (at *Place) Take(l *Lease, late bool) error {
 	return at.err
 }
 
-// recheckLocked puts the place back in front of the line if the backend that it
-// got gets no new sessions any more: who ends the sessions of that backend does
-// not find one that has not taken its lease.
-func (at *Place) recheckLocked() {
+// lostLocked gives back what came of the place if that backend gets no new
+// sessions any more: who ends its sessions cannot find one that has not taken its
+// lease. It reports whether that is so.
+func (at *Place) lostLocked() bool {
 	c, b := &at.pool.queue, at.lease.backend
 	if at.at != nil || b == nil || at.pool.current.Load().has(b) {
-		return
+		return false
 	}
 	c.stale = append(c.stale, &Member{Backend: b, onTrial: at.lease.onTrial})
 	at.lease.backend = nil
-	at.at = c.line.PushFront(at)
-	c.length.Add(1)
-	at.pool.settleLocked(true)
-	c.woken = slices.DeleteFunc(c.woken, func(o *Place) bool { return o == at }) // it learns it now
+	return true
 }
 
 // Leave ends the place, and gives back what came of it.
