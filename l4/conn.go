@@ -20,6 +20,7 @@ type conn struct {
 	frontend *Frontend
 	config   *Config
 	socks    [2]stream // by session.Side; the backend's is set under mu once connected
+	payload  []byte    // what came with a header, and goes out first
 
 	ctx context.Context // of the search, for run alone
 
@@ -71,9 +72,12 @@ func (c *conn) connect() bool {
 	if hasFailed(c.socks[session.Client]) {
 		c.gone()
 	}
-	defer c.watch()()
-
 	step := c.tell(c.session.Next)
+	if step.Do == session.Header {
+		step = c.header(step)
+	}
+	defer c.watch()() // behind the header: two cannot wait for one socket
+
 	for {
 		switch step.Do {
 		case session.Lookup:
@@ -215,7 +219,7 @@ func (c *conn) close() {
 	}
 	r := c.session.Close(time.Now(), c.source(), c.frontend.counters.active.Load())
 	c.engine.leave(c)
-	c.frontend.leave(c.config, &r)
+	c.frontend.leave(c.config, &r, c.session.Admitted())
 	c.frontend.report(c.config, r)
 }
 

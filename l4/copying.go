@@ -135,7 +135,7 @@ func (a *acceptLoop) serve() {
 // nothing that could wait.
 func (a *acceptLoop) admit(f *Frontend, client stream) {
 	cfg := f.config.Load()
-	if reason := f.enter(cfg); reason != "" {
+	if reason := f.enter(cfg, clientAddr(client).Addr()); reason != "" {
 		f.reject(cfg, reason, clientAddr(client))
 		reset(client)
 		return

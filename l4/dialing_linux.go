@@ -18,6 +18,10 @@ import (
 func (l *loop) search(d *duplex, step session.Step) {
 	for {
 		switch step.Do {
+		case session.Header:
+			if step = l.header(d, step); step.Do == session.Header {
+				return
+			}
 		case session.Lookup:
 			list, err, known := l.known(d, step)
 			if !known {
@@ -131,6 +135,8 @@ func (l *loop) decided(d *duplex) {
 func (l *loop) late(d *duplex) {
 	step := d.brain.Next(l.now)
 	switch {
+	case step.Do == session.Header:
+		l.search(d, d.began(d.brain.NoHeader(l.now, true)))
 	case step.Do == session.Lookup:
 		l.forget(d, step.Address)
 		l.search(d, d.brain.Resolved(l.now, nil, lateAnswer(step)))

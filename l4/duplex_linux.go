@@ -16,6 +16,7 @@ type phase uint8
 const (
 	free      phase = iota // the slot is empty
 	arrived                // nothing is known of the client yet
+	heralded               // a PROXY header is waited for
 	resolving              // a name is looked up
 	dialing                // a connect is under way
 	relaying
@@ -56,6 +57,8 @@ func newEntry(f *Frontend, cfg *Config, listen string, shard uint8) *entry {
 		Pool:     cfg.Pool,
 		Settings: &cfg.Settings,
 		Shard:    shard,
+		Headers:  cfg.Admission.Headers,
+		Admit:    f.admitter(cfg),
 	}}
 }
 
@@ -121,14 +124,14 @@ func (l *loop) event(d *duplex, side session.Side, bits uint32) {
 	s := &d.socks[side]
 	s.note(bits)
 	switch d.phase {
-	case arrived, resolving, dialing:
+	case arrived, heralded, resolving, dialing:
 		switch {
 		case side == session.Backend:
 			l.decided(d)
 		case s.failed:
 			d.brain.Gone(l.now)
 			l.close(d, session.Cut)
-		case d.phase == arrived:
+		case d.phase == arrived, d.phase == heralded:
 			l.search(d, d.brain.Next(l.now))
 		}
 	default:
@@ -202,7 +205,7 @@ func (l *loop) rearm(d *duplex) {
 // expired is the timer of d.
 func (l *loop) expired(d *duplex) {
 	switch d.phase {
-	case resolving, dialing:
+	case heralded, resolving, dialing:
 		l.late(d)
 		return
 	case relaying:
@@ -279,10 +282,11 @@ func (l *loop) close(d *duplex, v session.Verb) {
 	if d.socks[session.Client].ended || d.socks[session.Backend].ended {
 		f.counters.halfClosed.Add(-1) // behind what may panic: then close comes again
 	}
+	admitted := d.brain.Admitted()
 	l.slots.put(d)
 	l.load.Add(-1)
-	f.leave(e.config, &r)
-	if e.config.Record == nil {
+	f.leave(e.config, &r, admitted)
+	if e.config.Record == nil || r.Cause.Rejected() {
 		f.running.leave() // nobody to report to
 		return
 	}

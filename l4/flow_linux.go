@@ -227,7 +227,7 @@ func (l *loop) over(d *duplex, from session.Side) {
 	f, src := &d.flows[from], &d.socks[from]
 	if f.err == 0 && d.flows[from.Other()].piped {
 		closed, received, ok := l.kernel.Info(int(src.fd))
-		if ok && closed && received <= uint64(d.brain.Bytes(from)) {
+		if ok && closed && received <= uint64(d.brain.Received(from)) {
 			f.err = uint16(syscall.ECONNRESET)
 		}
 	}

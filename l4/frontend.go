@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"sluice/l4/access"
 	"sluice/l4/resolve"
 	"sluice/l4/session"
 	"sluice/pool"
@@ -21,6 +22,7 @@ type Config struct {
 	Limit       *Limit // of the process; nil is none
 	Settings    session.Settings
 	MaxSessions int // of this frontend; 0 is no limit
+	Admission   Admission
 
 	Record   func(session.Record)                       // a finished session; nil drops it
 	Rejected func(reason string, client netip.AddrPort) // a refused client; nil
@@ -38,8 +40,9 @@ type Frontend struct {
 	numbers  atomic.Uint64                  // given out so far; the second part of ids
 	started  atomic.Int64                   // sessions started so far
 	counters counters
-	running  running     // sessions whose record is not handed over yet
-	cutting  atomic.Bool // all of them were ordered to end
+	clients  access.Clients // those whose sessions are counted
+	running  running        // sessions whose record is not handed over yet
+	cutting  atomic.Bool    // all of them were ordered to end
 }
 
 func newFrontend(d driver, c Config) *Frontend {
@@ -58,39 +61,20 @@ func (f *Frontend) Use(c Config) {
 	f.config.Store(&c)
 }
 
-// enter counts a client in, or returns why it may not come in. leave and report
-// are its counterparts.
-func (f *Frontend) enter(cfg *Config) (reason string) {
-	if !f.running.enter() {
-		return "shutdown"
-	}
-	switch {
-	case !f.counters.enter(int64(cfg.MaxSessions)):
-		reason = "frontend_limit"
-	case cfg.Limit != nil && !cfg.Limit.enter():
-		f.counters.active.Add(-1)
-		reason = "process_limit"
-	default:
-		f.started.Add(1)
-		return ""
-	}
-	f.running.leave()
-	return reason
-}
-
-// reject counts a client that is not let in.
-func (f *Frontend) reject(cfg *Config, reason string, client netip.AddrPort) {
-	f.counters.reject(reason)
-	if cfg.Rejected != nil {
-		cfg.Rejected(reason, client)
-	}
-}
-
 // leave counts a session out whose sockets are closed, so that no limit is ever
-// exceeded by sockets still open. r is its record, kept or not. report must
-// follow.
-func (f *Frontend) leave(cfg *Config, r *session.Record) {
-	f.counters.ended.Add(r.Cause, r.Total)
+// exceeded by sockets still open. r is its record, kept or not; admitted is what
+// the session said. report must follow.
+func (f *Frontend) leave(cfg *Config, r *session.Record, admitted bool) {
+	switch {
+	case r.Cause.Rejected():
+		f.reject(cfg, string(r.Cause), r.Client)
+	case admitted:
+		f.counters.ended.Add(r.Cause, r.Total)
+		f.depart(cfg, r.Client.Addr())
+	default: // an order, or its reset, came before its header
+		f.started.Add(1)
+		f.counters.ended.Add(r.Cause, r.Total)
+	}
 	if n := r.Redials(); n > 0 {
 		f.counters.redials.Add(int64(n))
 	}
@@ -103,7 +87,7 @@ func (f *Frontend) leave(cfg *Config, r *session.Record) {
 // report hands over the record of a session that left.
 func (f *Frontend) report(cfg *Config, r session.Record) {
 	defer f.running.leave()
-	if cfg.Record != nil {
+	if cfg.Record != nil && !r.Cause.Rejected() {
 		cfg.Record(r)
 	}
 }

@@ -205,7 +205,7 @@ func (l *loop) pause(d *door, call string, errno syscall.Errno) {
 func (l *loop) admit(d *door, fd int, from netip.AddrPort) {
 	l.current = nil // the one that was admitted before
 	e := d.current(l.shard)
-	if reason := e.frontend.enter(e.config); reason != "" {
+	if reason := e.frontend.enter(e.config, from.Addr()); reason != "" {
 		e.frontend.reject(e.config, reason, from)
 		l.kernel.Reset(fd)
 		return

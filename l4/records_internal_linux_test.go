@@ -43,7 +43,7 @@ func TestNoRecordIsLostWhenManySessionsEndAtOnce(t *testing.T) {
 				return
 			}
 			unix.Close(pair[1])
-			f.enter(cfg)
+			f.enter(cfg, netip.Addr{})
 			l.begin(entry, pair[0], netip.AddrPort{})
 			l.close(l.current, session.Cut)
 		}

@@ -71,6 +71,9 @@ var errStopped = errors.New("stopped")
 // unless writing failed.
 func (c *conn) move(from session.Side) (at session.Side, err error) {
 	src, dst := c.socks[from], c.socks[from.Other()]
+	if err := c.deliver(from); err != nil {
+		return from.Other(), err
+	}
 	bounded := &io.LimitedReader{R: src}
 	for {
 		if !c.arm(from, 0) {
@@ -197,7 +200,7 @@ func (c *conn) hasEnded(side session.Side) bool {
 func (c *conn) over(side session.Side, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.socks[side]; err == nil && isReset(s) && !endReceived(s, c.session.Bytes(side)) {
+	if s := c.socks[side]; err == nil && isReset(s) && !endReceived(s, c.session.Received(side)) {
 		err = syscall.ECONNRESET
 	}
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
@@ -76,16 +77,18 @@ func engineOf(t *testing.T) string { return strings.Split(t.Name(), "/")[1] }
 
 // rig is a frontend in front of some backends, as a test sees it.
 type rig struct {
-	t       testing.TB
-	addr    string
-	engine  *l4.Engine
-	ln      *l4.Listener
-	front   *l4.Frontend
-	pool    *pool.Pool
-	limit   *l4.Limit
-	records chan session.Record
-	conns   <-chan *net.TCPConn // of the backend that hands them over
-	apply   func([]pool.Spec)   // reloads the pool
+	t        testing.TB
+	addr     string
+	engine   *l4.Engine
+	ln       *l4.Listener
+	front    *l4.Frontend
+	pool     *pool.Pool
+	limit    *l4.Limit
+	config   l4.Config
+	refusals chan refusal
+	records  chan session.Record
+	conns    <-chan *net.TCPConn // of the backend that hands them over
+	apply    func([]pool.Spec)   // reloads the pool
 }
 
 // setup is what a test asks of a rig; its zero fields are the product's
@@ -97,6 +100,7 @@ type setup struct {
 	policy      pool.Policy
 	strategy    string
 	maxSessions int
+	admission   l4.Admission
 	limit       int
 	specs       []pool.Spec
 	names       *resolve.Cache
@@ -157,7 +161,7 @@ func start(t testing.TB, s setup) *rig {
 	} else {
 		engine = startEngine(t, cmpOr(s.engine, engines[0]))
 	}
-	r := &rig{t: t, engine: engine, limit: engine.NewLimit(s.limit), records: make(chan session.Record, 1<<14)}
+	r := &rig{t: t, engine: engine, limit: engine.NewLimit(s.limit), records: make(chan session.Record, 1<<14), refusals: make(chan refusal, 1<<14)}
 	if s.specs == nil {
 		var habit func(c *net.TCPConn)
 		habit, r.conns = l4test.Hand(t)
@@ -176,11 +180,13 @@ func start(t testing.TB, s setup) *rig {
 	if s.silent {
 		record = nil
 	}
-	r.front = engine.NewFrontend(l4.Config{
-		Name: "f", Pool: r.pool, Names: s.names, Limit: r.limit, Settings: s.set, MaxSessions: s.maxSessions,
-		Record: record,
-		Fault:  s.fault,
-	})
+	r.config = l4.Config{
+		Name: "f", Pool: r.pool, Names: s.names, Limit: r.limit, Settings: s.set, MaxSessions: s.maxSessions, Admission: s.admission,
+		Rejected: r.refuse,
+		Record:   record,
+		Fault:    s.fault,
+	}
+	r.front = engine.NewFrontend(r.config)
 	ln, err := engine.Listen(cmpOr(s.listen, "127.0.0.1:0"), 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -237,6 +243,29 @@ func (r *rig) pair() (client, backend *net.TCPConn) {
 	return client, backend
 }
 
+// refusal is a client that was refused.
+type refusal struct {
+	reason string
+	client netip.AddrPort
+}
+
+func (r *rig) refuse(reason string, client netip.AddrPort) { r.refusals <- refusal{reason, client} }
+
+// mustRefuse checks the next refusal, and returns who was refused.
+func (r *rig) mustRefuse(reason string) netip.AddrPort {
+	r.t.Helper()
+	select {
+	case f := <-r.refusals:
+		if f.reason != reason {
+			r.t.Errorf("%v was refused because of %s, want %s", f.client, f.reason, reason)
+		}
+		return f.client
+	case <-time.After(l4test.Patience):
+		r.t.Fatalf("nobody was refused in time, want %s\n%s", reason, stacks())
+		return netip.AddrPort{}
+	}
+}
+
 // refused connects a client that says something, and returns how it ends. A
 // reset can come as early as in the connect.
 func (r *rig) refused(hello string) string {
@@ -283,6 +312,9 @@ func (r *rig) quiet() {
 	st := r.front.Status()
 	if st.Active != 0 || st.HalfClosed != 0 || r.limit.Active() != 0 {
 		r.t.Errorf("after the last session: active %d, half-closed %d, process %d; want 0", st.Active, st.HalfClosed, r.limit.Active())
+	}
+	if r.config.Admission.PerClient.Rate == 0 && st.Clients != 0 {
+		r.t.Errorf("after the last session: %d clients are counted, want 0", st.Clients)
 	}
 	for _, b := range r.pool.Status().Backends {
 		if b.Active != 0 {

@@ -28,9 +28,12 @@ func (s *spills) hold(data []byte, size int) *spill {
 	return c
 }
 
+// owned returns a spill of bytes that have memory of their own.
+func owned(data []byte) *spill { return &spill{data: data} }
+
 // give takes back a spill that is not needed any more.
 func (s *spills) give(c *spill) {
-	if len(s.free) < spillsKept {
+	if c.memory != nil && len(s.free) < spillsKept {
 		s.free = append(s.free, c)
 	}
 }

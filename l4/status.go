@@ -22,6 +22,7 @@ type Status struct {
 	Redials      int64            `json:"redials"`
 	HalfClosed   int64            `json:"half_closed"` // sessions of which one side has ended
 	MaxSessions  int              `json:"max_sessions"`
+	Clients      int              `json:"clients,omitempty"` // counted apart now, for the limits of each
 
 	EndedBy   map[session.Cause]int64 `json:"-"` // sessions that ended, by cause; all of them
 	Durations pool.Durations          `json:"-"` // of those
@@ -86,6 +87,7 @@ func (f *Frontend) Status() Status {
 		Redials:      f.counters.redials.Load(),
 		HalfClosed:   f.counters.halfClosed.Load(),
 		MaxSessions:  cfg.MaxSessions,
+		Clients:      f.clients.Len(),
 		EndedBy:      f.counters.ended.ByCause(),
 		Durations:    f.counters.ended.Durations(),
 	}

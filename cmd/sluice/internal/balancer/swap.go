@@ -98,6 +98,7 @@ func (b *Balancer) frontendConfig(c config.Frontend, log config.Log) l4.Config {
 		Limit:       b.limit,
 		Settings:    c.Settings,
 		MaxSessions: c.MaxSessions,
+		Admission:   admission(c.Admission),
 		Record:      record,
 		Rejected: func(reason string, client netip.AddrPort) {
 			b.options.Logs.Rejected(name, reason, client)
