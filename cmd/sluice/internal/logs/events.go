@@ -46,6 +46,7 @@ func sessionFields(r session.Record) []zap.Field {
 		zap.String(Frontend, r.Frontend),
 		zap.String(Listen, r.Listen),
 		client(r.Client),
+		peer(r.Peer),
 		zap.String(Pool, r.Pool),
 		zap.String(Backend, r.Backend),
 		zap.String(Address, r.Address),
@@ -69,6 +70,14 @@ func client(a netip.AddrPort) zap.Field {
 		return zap.String(Client, "")
 	}
 	return zap.Stringer(Client, a)
+}
+
+// peer is written only where a PROXY header told another client.
+func peer(a netip.AddrPort) zap.Field {
+	if !a.IsValid() {
+		return zap.Skip()
+	}
+	return zap.Stringer(Peer, a)
 }
 
 // milliseconds returns d in milliseconds, exact to the microsecond.

@@ -8,6 +8,7 @@ const (
 	Frontend       = "frontend"
 	Listen         = "listen"
 	Client         = "client"
+	Peer           = "peer"
 	Pool           = "pool"
 	Backend        = "backend"
 	Address        = "address"
