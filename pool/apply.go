@@ -19,6 +19,9 @@ func (p *Pool) Apply(c Config) []Edit {
 func (p *Pool) adoptLocked(pol Policy) {
 	old := p.policy
 	p.policy = pol
+	if old.SlowStart != pol.SlowStart {
+		p.stopPacer()
+	}
 	for _, e := range p.roster.entries {
 		if old.RetryAfter != pol.RetryAfter {
 			e.stopRetry()

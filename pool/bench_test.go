@@ -41,7 +41,7 @@ func BenchmarkAcquire(b *testing.B) {
 	}
 }
 
-// BenchmarkRebuild measures what a health change of one backend costs, in the
+// BenchmarkRebuild measures what a change of one backend costs, in the
 // worst case: a thousand backends with unequal weights make a long schedule.
 func BenchmarkRebuild(b *testing.B) {
 	for _, weights := range []string{"equal", "unequal"} {
@@ -56,8 +56,9 @@ func BenchmarkRebuild(b *testing.B) {
 				var first *pool.Backend
 				p := newPool(b, pool.Config{Strategy: strategy(b, "round_robin", ""), Backends: ss})
 				lease(b, p, func(l *pool.Lease) { first = l.Backend() })
+				states := []pool.Admin{pool.Drain, pool.Ready}
 				for i := 0; b.Loop(); i++ {
-					p.SetHealth(first, pool.Health(1+i%2), "bench")
+					p.Patch(first.ID(), pool.Patch{Admin: &states[i%2]})
 				}
 			})
 		}

@@ -6,8 +6,8 @@
 // health, bytes) and the snapshots that picks read. It does not dial, probe,
 // sleep or log: whoever dials tells the lease how it went, whoever probes calls
 // [Pool.SetHealth], and changes are reported through [Hooks]. Its only clocks
-// are the timers that let a backend without probes try again, and that end the
-// time of one which is drained.
+// are the timers that let a backend without probes try again, that end the time
+// of one which is drained or held out, and that take the steps of a slow start.
 //
 //	Config, Spec        inert values: what somebody asked for
 //	Pool                one writer at a time, under a mutex

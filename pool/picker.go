@@ -38,11 +38,23 @@ func (q Query) avoids(b *Backend) bool { return len(q.Avoid) > 0 && slices.Conta
 // Member is a backend with the settings that one snapshot gives it. Immutable.
 type Member struct {
 	*Backend
-	Weight      int    // at least 1 among eligible members
+	Weight      int    // at least 1 among eligible members; means something beside the others' alone
 	MaxSessions int    // 0 means no limit
 	Seq         uint64 // order of registration: unique in the pool, never reused
 
 	onTrial bool // only the session that takes the trial may have it
+	step    int  // of rampSteps; 0: it has its full share
+}
+
+// Starting reports whether the member starts slowly: Weight is a part of what it
+// will be.
+func (m *Member) Starting() bool { return m.step > 0 }
+
+// Turn reports whether a member may have the nth pick of a picker that does not
+// go by weights alone. While it starts slowly that is as large a part of all
+// picks, evenly spread, as its weight is of the full one.
+func (m *Member) Turn(n uint32) bool {
+	return m.step == 0 || n%rampSteps*uint32(m.step)%rampSteps < uint32(m.step)
 }
 
 // Usable reports whether the member could be reserved for q now: it is not

@@ -25,6 +25,7 @@ type Pool struct {
 	leaving  []departure // removed, and not yet out of the published snapshot
 	fallen   []*Backend  // went down, and to be evicted from at the next publication
 	news     news
+	pacer    *time.Timer // paces slow starts; nil: there are none
 
 	lookupFailures int64
 }
@@ -139,6 +140,8 @@ func (p *Pool) enterLocked(s Spec, fromFile bool, reason string) *entry {
 		from = "removing"
 	}
 	e.removed.Store(false)
+	e.ramp.cold = p.current.Load() != nil // not when the pool starts itself
+	p.holdLocked(e)
 	p.retryLocked(e)
 	p.tellLocked(e, from, e.summary(p.policy), reason)
 	p.tellMembersLocked()
@@ -150,6 +153,7 @@ func (p *Pool) leaveLocked(e *entry, reason string) {
 	p.leaving = append(p.leaving, departure{e, e.summary(p.policy), reason})
 	p.roster.leave(e, time.Now())
 	e.stopRetry()
+	e.stopHold()
 	e.trial.CompareAndSwap(trialOpen, trialNone)
 	p.tellMembersLocked()
 }

@@ -22,6 +22,8 @@ type entry struct {
 	since               Since
 
 	waits bool        // not to be used before its first probe result
+	flap  flap
+	ramp  ramp
 	retry *time.Timer // opens the next trial
 	last  LastChange
 
@@ -33,12 +35,27 @@ type entry struct {
 	gone bool      // removed, and its last session ended
 }
 
-func (e *entry) member(onTrial bool) *Member {
-	return &Member{Backend: e.Backend, Weight: e.weight, MaxSessions: e.maxSessions, Seq: e.seq, onTrial: onTrial}
+// member is what a snapshot has of e if its weights are scale times what they
+// are.
+func (e *entry) member(scale int, onTrial bool) *Member {
+	return &Member{
+		Backend:     e.Backend,
+		Weight:      e.ramp.share(e.weight * scale),
+		MaxSessions: e.maxSessions,
+		Seq:         e.seq,
+		onTrial:     onTrial,
+		step:        e.ramp.step,
+	}
 }
 
+// wanted reports whether the operator lets new sessions in.
+func (e *entry) wanted() bool { return e.admin == Ready && e.weight > 0 }
+
 // fit reports whether health lets new sessions in.
-func (e *entry) fit(pol Policy) bool {
+func (e *entry) fit(pol Policy) bool { return !e.flap.held() && e.healthy(pol) }
+
+// healthy is fit for a member that is not held out.
+func (e *entry) healthy(pol Policy) bool {
 	switch e.Health() {
 	case Up:
 		return true
@@ -125,7 +142,7 @@ func (r *roster) enter(pool string, s Spec) (e, former *entry) {
 	former = first(r.past, func(e *entry) bool { return e.id == s.ID && e.address == s.Address })
 	if former != nil {
 		r.past = slices.DeleteFunc(r.past, func(e *entry) bool { return e == former })
-		e.Backend, e.waits = former.Backend, former.waits
+		e.Backend, e.waits, e.flap = former.Backend, former.waits, former.flap
 	} else {
 		e.Backend = &Backend{pool: pool, id: s.ID, address: s.Address}
 	}

@@ -51,6 +51,8 @@ func (s *snapshot) others(b *Backend) (n int) {
 // publishLocked makes the current membership visible to picks, and then tells
 // those that left. It keeps the picker if that has nothing to learn.
 func (p *Pool) publishLocked() {
+	p.relentLocked()
+	p.paceLocked()
 	s := &snapshot{policy: p.policy, strategy: p.strategy, eligible: p.eligibleLocked()}
 	old := p.current.Load()
 	switch {
@@ -74,20 +76,20 @@ func sameMember(a, b *Member) bool { return *a == *b }
 // fit and those on trial; with none fit, and if the policy says so, all.
 func (p *Pool) eligibleLocked() []*Member {
 	var fit, all []*Member
-	proven := 0
+	proven, scale := 0, p.scaleLocked()
 	for _, e := range p.roster.entries {
-		if e.admin != Ready || e.weight <= 0 {
+		if !e.wanted() {
 			continue
 		}
 		switch {
 		case e.fit(p.policy):
-			fit = append(fit, e.member(false))
+			fit = append(fit, e.member(scale, false))
 			proven++
 		case p.onTrialLocked(e):
-			fit = append(fit, e.member(true))
+			fit = append(fit, e.member(scale, true))
 		}
 		if proven == 0 {
-			all = append(all, e.member(false))
+			all = append(all, e.member(scale, false))
 		}
 	}
 	if proven == 0 && p.policy.TryAll {

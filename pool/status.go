@@ -26,6 +26,9 @@ type BackendStatus struct {
 	ID            string     `json:"id"`
 	Address       string     `json:"address"`
 	Weight        int        `json:"weight"`
+	Effective     float64    `json:"effective_weight"`    // less while it starts slowly
+	Starting      bool       `json:"starting"`            // slow_start is under way
+	HeldUntil     time.Time  `json:"held_until,omitzero"` // it flaps, and gets nothing before
 	MaxSessions   int        `json:"max_sessions"`
 	State         string     `json:"state"`  // summary: up, down, drain, maint or removing
 	Admin         string     `json:"admin"`  // ready, drain, maint or removing
@@ -83,6 +86,9 @@ func (e *entry) status(state, admin string) BackendStatus {
 		ID:            e.id,
 		Address:       e.address,
 		Weight:        e.weight,
+		Effective:     e.ramp.of(float64(e.weight)),
+		Starting:      e.ramp.starting(),
+		HeldUntil:     e.flap.until,
 		MaxSessions:   e.maxSessions,
 		State:         state,
 		Admin:         admin,

@@ -28,8 +28,13 @@ func (p *Pool) judgeLocked(e *entry, h Health, reason string) {
 	}
 	e.health.Store(int32(h))
 	e.waits = false
-	if h == Up {
+	switch h {
+	case Up:
 		e.succeeded()
+		reason += e.flap.rose(reason, time.Now())
+	case Down:
+		reason += e.flap.fell(time.Now())
+		p.holdLocked(e)
 	}
 	p.retryLocked(e)
 	p.tellLocked(e, from, e.summary(p.policy), reason)
@@ -111,7 +116,8 @@ func (p *Pool) onTrialLocked(e *entry) bool {
 }
 
 // retryLocked makes the retry timer of a member fit its state: it runs while the
-// member is down, no probe will bring it back, and no trial is open or taken.
+// member is down, no probe will bring it back, and no trial is open or taken. It
+// is not shorter than a hold.
 func (p *Pool) retryLocked(e *entry) {
 	if e.Health() != Down || p.policy.Probed {
 		e.stopRetry()
@@ -122,7 +128,7 @@ func (p *Pool) retryLocked(e *entry) {
 		return
 	}
 	var t *time.Timer
-	t = time.AfterFunc(p.policy.RetryAfter, func() { p.openTrial(e, &t) })
+	t = time.AfterFunc(max(p.policy.RetryAfter, time.Until(e.flap.until)), func() { p.openTrial(e, &t) })
 	e.retry = t
 }
 

@@ -9,11 +9,18 @@ import (
 // least picks the member with the fewest sessions per weight. It looks at every
 // member, so a pick costs O(n). Ties go to the member registered first, or, if
 // they rotate, to the one that comes next after the last pick.
+//
+// A member that starts slowly has a small weight, which bounds the sessions that
+// it may hold beside the others'. While it holds none that is no bound: then it
+// sits out some picks, in the same proportion.
 type least struct {
 	members []*pool.Member
 	loads   []load // of members, side by side: a scan of a thousand takes half the time
 	rotate  bool
 	next    atomic.Uint32 // where a rotating scan starts
+
+	starting bool          // some member does
+	picks    atomic.Uint32 // counted while starting
 }
 
 type load struct {
@@ -31,9 +38,11 @@ func leastConnections(rotate bool) func([]*pool.Member, pool.Picker) pool.Picker
 		l := &least{members: eligible, rotate: rotate}
 		for _, m := range eligible {
 			l.loads = append(l.loads, load{m.Backend, int64(max(m.Weight, 1))})
+			l.starting = l.starting || m.Starting()
 		}
 		if old, ok := previous.(*least); ok {
 			l.next.Store(old.next.Load())
+			l.picks.Store(old.picks.Load())
 		}
 		return l
 	}
@@ -41,8 +50,16 @@ func leastConnections(rotate bool) func([]*pool.Member, pool.Picker) pool.Picker
 
 // Pick implements pool.Picker.
 func (l *least) Pick(q pool.Query) *pool.Member {
+	pick := everyTurn
+	if l.starting {
+		pick = l.picks.Add(1)
+	}
 	for range rescans {
-		f := l.scan(q)
+		f := l.scan(q, pick)
+		if f.index < 0 && pick != everyTurn {
+			pick = everyTurn
+			continue
+		}
 		if f.index < 0 {
 			return nil
 		}
@@ -59,22 +76,28 @@ type found struct {
 	active, weight int64
 }
 
-// scan returns the least busy usable member.
-func (l *least) scan(q pool.Query) found {
+// everyTurn is the pick that no member sits out.
+const everyTurn uint32 = 0
+
+// scan returns the least busy member that is usable and does not sit the pick out.
+func (l *least) scan(q pool.Query, pick uint32) found {
 	start := l.start()
-	f := l.better(start, len(l.loads), q, found{index: -1})
+	f := l.better(start, len(l.loads), pick, q, found{index: -1})
 	if f.index < 0 || f.active > 0 {
-		f = l.better(0, start, q, f)
+		f = l.better(0, start, pick, q, f)
 	}
 	return f
 }
 
 // better continues a scan over the members from from to to.
-func (l *least) better(from, to int, q pool.Query, f found) found {
+func (l *least) better(from, to int, pick uint32, q pool.Query, f found) found {
 	for i, c := range l.loads[from:to] {
 		n := c.backend.Active()
 		// n/c.weight >= f.active/f.weight, without the divisions
-		if f.index >= 0 && n*f.weight >= f.active*c.weight || !l.members[from+i].Usable(q) {
+		if f.index >= 0 && n*f.weight >= f.active*c.weight {
+			continue
+		}
+		if m := l.members[from+i]; !m.Usable(q) || n == 0 && !m.Turn(pick) {
 			continue
 		}
 		f = found{from + i, n, c.weight}
@@ -88,7 +111,7 @@ func (l *least) better(from, to int, q pool.Query, f found) found {
 // anyOf takes the least busy member of a moment that does not stand still, or
 // else any that has room.
 func (l *least) anyOf(q pool.Query) *pool.Member {
-	if f := l.scan(q); f.index >= 0 && l.members[f.index].Reserve() {
+	if f := l.scan(q, everyTurn); f.index >= 0 && l.members[f.index].Reserve() {
 		return l.took(f.index)
 	}
 	for i, m := range l.members {
