@@ -40,6 +40,8 @@ type rig struct {
 	draining atomic.Bool
 	bound    atomic.Bool
 	reloaded func(by string) (Reloaded, error)
+	sessions func(session.Match, session.Key, int) ([]session.Row, bool)
+	end      func(session.Match) int
 	client   *http.Client
 }
 
@@ -76,6 +78,7 @@ func startWith(t *testing.T, search session.Settings, set Settings, pools ...*po
 	r.pools.Store(&pools)
 	r.bound.Store(true)
 	r.reloaded = func(string) (Reloaded, error) { return Reloaded{Generation: 2}, nil }
+	r.sessionsOf()
 	r.Server = New(Sources{
 		About:     func() About { return About{Generation: 1, Engine: "copy", Version: "test", RestartNeeded: []string{}} },
 		Frontends: func() []l4.Status { return r.fronts() },
@@ -89,6 +92,8 @@ func startWith(t *testing.T, search session.Settings, set Settings, pools ...*po
 		},
 		Strategy: func(_ *pool.Pool, name string) (pool.Strategy, error) { return balance.ByName(name, "") },
 		Reload:   func(_ context.Context, by string) (Reloaded, error) { return r.reloaded(by) },
+		Sessions: func(m session.Match, after session.Key, most int) ([]session.Row, bool) { return r.sessions(m, after, most) },
+		End:      func(m session.Match) int { return r.end(m) },
 		Draining: r.draining.Load,
 		Bound:    r.bound.Load,
 	}, set, proxy.Options{

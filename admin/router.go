@@ -67,6 +67,8 @@ var (
 	backends = methods{"GET": (*Server).listBackends, "POST": (*Server).addBackend}
 	backend  = methods{"DELETE": (*Server).removeBackend, "PATCH": (*Server).patchBackend}
 	onePool  = methods{"GET": (*Server).showPool, "PATCH": (*Server).patchPool}
+	sessions = methods{"GET": (*Server).listSessions, "DELETE": (*Server).endSessions}
+	one      = methods{"DELETE": (*Server).endSession}
 	reload   = methods{"POST": (*Server).reload}
 )
 
@@ -91,6 +93,10 @@ func find(escaped string) (target, error) {
 		return target{kind: steering, methods: backends}, nil
 	case first == "backends":
 		return named(target{kind: steering, methods: backend}, rest)
+	case first == "sessions" && !deeper:
+		return target{kind: steering, methods: sessions}, nil
+	case first == "sessions":
+		return named(target{kind: steering, methods: one}, rest)
 	case first == "proxy":
 		return target{kind: traffic, rest: "/" + rest}, nil
 	case first == "pools" && deeper:
@@ -139,5 +145,5 @@ func findFor(s Scope, escaped string) (target, error) {
 
 func nowhere() (target, error) {
 	return target{kind: steering}, answer.Refuse(http.StatusNotFound, "no such path; there is "+
-		"/status, /backends, /backends/ID, /pools/NAME, /reload, /healthz, /readyz, /readyz/FRONTEND, /metrics, /proxy and /pools/NAME/proxy")
+		"/status, /backends, /backends/ID, /sessions, /sessions/ID, /pools/NAME, /reload, /healthz, /readyz, /readyz/FRONTEND, /metrics, /proxy and /pools/NAME/proxy")
 }

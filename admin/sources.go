@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/l4"
+	"sluice/l4/session"
 	"sluice/pool"
 )
 
@@ -25,7 +26,12 @@ type Sources struct {
 	Strategy func(p *pool.Pool, name string) (pool.Strategy, error)
 	// Reload makes the file current, calls Use, and logs what came of it. by is who
 	// asked for it. The error may be an Errors.
-	Reload   func(ctx context.Context, by string) (Reloaded, error)
+	Reload func(ctx context.Context, by string) (Reloaded, error)
+	// Sessions lists the sessions that m matches, most of them at most and those
+	// behind after, in the order of their ids. more says that others follow.
+	Sessions func(m session.Match, after session.Key, most int) (rows []session.Row, more bool)
+	// End ends the sessions that m matches, and returns how many that were.
+	End      func(m session.Match) int
 	Draining func() bool // the process is shutting down
 	Bound    func() bool // every listener is bound
 }
@@ -40,10 +46,19 @@ type About struct {
 	LogDropped int64     `json:"log_dropped"` // log lines that found no room since the start
 	Sessions   int64     `json:"sessions"`    // of all frontends; without requests through /proxy
 	Limit      int64     `json:"max_sessions"`
+	Drain      *Drain    `json:"drain,omitempty"` // nil until the process shuts down
 	StateFile  StateFile `json:"state_file"`
 
 	LastReload    LastReload `json:"last_reload"`
 	RestartNeeded []string   `json:"restart_needed"` // keys of the file that only the next start takes; never nil
+}
+
+// Drain is how the end of the process goes on.
+type Drain struct {
+	Since        time.Time `json:"since"`
+	AcceptsUntil time.Time `json:"accepts_until,omitzero"` // when the listeners close; zero: they did at once
+	Until        time.Time `json:"until"`                  // when the sessions left are cut
+	Sessions     int64     `json:"sessions"`               // that are left, requests through /proxy included
 }
 
 // LastReload is how the newest attempt to make the file current ended. The start

@@ -11,6 +11,7 @@ import (
 	"sluice/cmd/internal/config"
 	"sluice/cmd/sluice/internal/logs"
 	"sluice/l4"
+	"sluice/l4/session"
 	"sluice/pool"
 	"sluice/pool/balance"
 
@@ -27,6 +28,8 @@ func (b *Balancer) newAdmin(set admin.Settings) *admin.Server {
 		Add:       b.add,
 		Strategy:  b.strategy,
 		Reload:    b.Reload,
+		Sessions:  b.engine.Sessions,
+		End:       func(m session.Match) int { return b.engine.End(m, session.Killed) },
 		Draining:  b.draining.Load,
 		Bound:     func() bool { return b.view.Load().generation > 0 },
 	}, set, proxy.Options{Dial: b.dial, Settings: b.web, Record: b.options.Logs.Session}, b.log)
