@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -261,26 +262,26 @@ func TestSlowStartIsLive(t *testing.T) {
 // last there is none.
 func TestSlowStartStepsTogether(t *testing.T) {
 	slow(t, "a b c d", func(f *fixture) {
-		built := 0
+		var built atomic.Int64
 		s := strategy(t, "round_robin", "")
 		build := s.Build
 		s.Name = "counted"
 		s.Build = func(ms []*pool.Member, previous pool.Picker) pool.Picker {
-			built++
+			built.Add(1)
 			return build(ms, previous)
 		}
 		f.SetStrategy(s)
 		for _, id := range []string{"a", "b", "c"} {
 			f.bounce(id)
-			time.Sleep(300 * time.Millisecond)
+			pass(300 * time.Millisecond)
 		}
-		built = 0
+		built.Store(0)
 		pass(window + time.Second)
-		if built > steps+1 {
+		if built := built.Load(); built > steps+1 {
 			t.Errorf("got %d snapshots for one window, want at most %d", built, steps+1)
 		}
-		built = 0
+		built.Store(0)
 		pass(time.Hour)
-		want(t, "snapshots later", built, 0)
+		want(t, "snapshots later", built.Load(), 0)
 	})
 }

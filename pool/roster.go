@@ -21,7 +21,7 @@ type entry struct {
 	admin               Admin
 	since               Since
 
-	waits bool        // not to be used before its first probe result
+	waits bool // not to be used before its first probe result
 	flap  flap
 	ramp  ramp
 	retry *time.Timer // opens the next trial
