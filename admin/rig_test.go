@@ -39,6 +39,7 @@ type rig struct {
 	leaving  []*pool.Pool
 	draining atomic.Bool
 	bound    atomic.Bool
+	kept     atomic.Int64 // calls of Keep
 	reloaded func(by string) (Reloaded, error)
 	sessions func(session.Match, session.Key, int) ([]session.Row, bool)
 	end      func(session.Match) int
@@ -94,6 +95,8 @@ func startWith(t *testing.T, search session.Settings, set Settings, pools ...*po
 		Reload:   func(_ context.Context, by string) (Reloaded, error) { return r.reloaded(by) },
 		Sessions: func(m session.Match, after session.Key, most int) ([]session.Row, bool) { return r.sessions(m, after, most) },
 		End:      func(m session.Match) int { return r.end(m) },
+		Keep:     func() { r.kept.Add(1) },
+		Unlike:   r.unlike,
 		Draining: r.draining.Load,
 		Bound:    r.bound.Load,
 	}, set, proxy.Options{
@@ -269,4 +272,13 @@ func (r *rig) record() session.Record {
 func (r *rig) backend(id string) pool.BackendStatus {
 	r.t.Helper()
 	return backendOf((*r.pools.Load())[0], id).BackendStatus
+}
+
+// unlike lists what the API changed in the pools.
+func (r *rig) unlike() []pool.Difference {
+	list := []pool.Difference{}
+	for _, p := range *r.pools.Load() {
+		list = append(list, p.Differences()...)
+	}
+	return list
 }

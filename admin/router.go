@@ -70,6 +70,7 @@ var (
 	sessions = methods{"GET": (*Server).listSessions, "DELETE": (*Server).endSessions}
 	one      = methods{"DELETE": (*Server).endSession}
 	reload   = methods{"POST": (*Server).reload}
+	override = methods{"DELETE": (*Server).forget}
 )
 
 // find looks a path up. It is given the path as the client escaped it, so that
@@ -89,6 +90,8 @@ func find(escaped string) (target, error) {
 		return target{kind: steering, methods: status}, nil
 	case first == "reload" && !deeper:
 		return target{kind: steering, methods: reload}, nil
+	case first == "overrides" && !deeper:
+		return target{kind: steering, methods: override}, nil
 	case first == "backends" && !deeper:
 		return target{kind: steering, methods: backends}, nil
 	case first == "backends":
@@ -145,5 +148,5 @@ func findFor(s Scope, escaped string) (target, error) {
 
 func nowhere() (target, error) {
 	return target{kind: steering}, answer.Refuse(http.StatusNotFound, "no such path; there is "+
-		"/status, /backends, /backends/ID, /sessions, /sessions/ID, /pools/NAME, /reload, /healthz, /readyz, /readyz/FRONTEND, /metrics, /proxy and /pools/NAME/proxy")
+		"/status, /backends, /backends/ID, /sessions, /sessions/ID, /pools/NAME, /overrides, /reload, /healthz, /readyz, /readyz/FRONTEND, /metrics, /proxy and /pools/NAME/proxy")
 }

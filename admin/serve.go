@@ -101,6 +101,9 @@ func (s *Server) obey(c *call, t target) {
 		return
 	}
 	s.audit(c, status)
+	if changes(c.r, t) {
+		s.src.Keep()
+	}
 	if own, ok := body.(http.Handler); ok {
 		own.ServeHTTP(c.w, c.r)
 		return

@@ -24,6 +24,8 @@ type Sources struct {
 	// Strategy returns the strategy of that name with the ties that the file gives
 	// the pool. Its error says which names are known.
 	Strategy func(p *pool.Pool, name string) (pool.Strategy, error)
+	Keep     func()                   // makes what the API changed outlast the process, before it returns
+	Unlike   func() []pool.Difference // between the file and what runs; never nil
 	// Reload makes the file current, calls Use, and logs what came of it. by is who
 	// asked for it. The error may be an Errors.
 	Reload func(ctx context.Context, by string) (Reloaded, error)

@@ -14,18 +14,20 @@ import (
 // overview is the answer of /status.
 type overview struct {
 	About
-	Draining  bool          `json:"draining"`
-	Frontends []l4.Status   `json:"frontends"`
-	Pools     []pool.Status `json:"pools"`
+	Draining    bool              `json:"draining"`
+	Frontends   []l4.Status       `json:"frontends"`
+	Pools       []pool.Status     `json:"pools"`
+	Differences []pool.Difference `json:"differences"` // between the file and what runs
 }
 
 // status shows everything at this moment.
 func (s *Server) status(*call) (int, any, error) {
 	o := overview{
-		About:     s.src.About(),
-		Draining:  s.src.Draining(),
-		Frontends: s.frontends(),
-		Pools:     []pool.Status{},
+		About:       s.src.About(),
+		Draining:    s.src.Draining(),
+		Frontends:   s.frontends(),
+		Pools:       []pool.Status{},
+		Differences: s.src.Unlike(),
 	}
 	for _, p := range s.src.Pools() {
 		o.Pools = append(o.Pools, statusOfPool(p))

@@ -1,6 +1,9 @@
 package pool
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Difference is one value that runs and is not the file's.
 type Difference struct {
@@ -9,7 +12,7 @@ type Difference struct {
 	Key     string    `json:"key"`               // of the file; "backend" is a whole entry
 	File    any       `json:"file"`              // nil: the file has none
 	Running any       `json:"running"`           // nil: nothing runs of it
-	Origin  string    `json:"origin"`            // what made the difference: api
+	Origin  string    `json:"origin"`            // what made the difference: api; or restart, which it waits for
 	Since   time.Time `json:"since,omitzero"`
 }
 
@@ -71,4 +74,31 @@ func (d *differences) entry(e *entry) {
 
 func (d *differences) note(id, key string, file, running any, since time.Time) {
 	d.list = append(d.list, Difference{d.pool, id, key, file, running, "api", since})
+}
+
+// String says what the file has, and what runs.
+func (d Difference) String() string {
+	text := d.Key
+	switch {
+	case d.Key == "backend":
+		text = "backend " + d.Backend
+	case d.Backend != "":
+		text = "backend " + d.Backend + " " + d.Key
+	}
+	switch {
+	case d.File == nil:
+		return fmt.Sprintf("%s is not in the file, and runs (%v)", text, d.Running)
+	case d.Running == nil:
+		return fmt.Sprintf("%s is in the file (%v), and was removed", text, d.File)
+	}
+	return fmt.Sprintf("%s is %v in the file, and runs as %v", text, d.File, d.Running)
+}
+
+// String says it as a file would.
+func (e Entry) String() string {
+	text := fmt.Sprintf("%s, weight %d, max_sessions %d", e.Address, e.Weight, e.MaxSessions)
+	if e.State != "" {
+		text += ", " + e.State
+	}
+	return text
 }

@@ -94,14 +94,14 @@ func TestRestartTakesEffectAtOnce(t *testing.T) {
 
 func TestForget(t *testing.T) {
 	for _, c := range []struct{ calls, id, table, undone string }{
-		{"weight a 5; limit a 3; drain b", "", "a=1/0 b=1/0", "a weight 1 5; a max_sessions 0 3; b state ready drain"},
-		{"weight a 5; drain b", "a", "a=1/0 b=1/0:drain[state]", "a weight 1 5"},
-		{"weight a 5; drain b", "b", "a=5/0[weight] b=1/0", "b state ready drain"},
-		{"add c=2; drain c", "", "a=1/0 b=1/0", "c backend <nil> {c:1 2 0 drain}"},
-		{"remove a", "a", "b=1/0 a=1/0", "a backend {a:1 1 0 } <nil>"},
-		{"remove a; remove b", "", "a=1/0 b=1/0", "a backend {a:1 1 0 } <nil>; b backend {b:1 1 0 } <nil>"},
-		{"remove a; add a@x", "a", "b=1/0 a=1/0", "a backend <nil> {x:1 1 0 ready}; a backend {a:1 1 0 } <nil>"},
-		{"remove a; add z@a", "a", "b=1/0 a=1/0", "a backend {a:1 1 0 } <nil>; z backend <nil> {a:1 1 0 ready}"},
+		{"weight a 5; limit a 3; drain b", "", "a=1/0 b=1/0", "backend a weight is 1 in the file, and runs as 5; backend a max_sessions is 0 in the file, and runs as 3; backend b state is ready in the file, and runs as drain"},
+		{"weight a 5; drain b", "a", "a=1/0 b=1/0:drain[state]", "backend a weight is 1 in the file, and runs as 5"},
+		{"weight a 5; drain b", "b", "a=5/0[weight] b=1/0", "backend b state is ready in the file, and runs as drain"},
+		{"add c=2; drain c", "", "a=1/0 b=1/0", "backend c is not in the file, and runs (c:1, weight 2, max_sessions 0, drain)"},
+		{"remove a", "a", "b=1/0 a=1/0", "backend a is in the file (a:1, weight 1, max_sessions 0), and was removed"},
+		{"remove a; remove b", "", "a=1/0 b=1/0", "backend a is in the file (a:1, weight 1, max_sessions 0), and was removed; backend b is in the file (b:1, weight 1, max_sessions 0), and was removed"},
+		{"remove a; add a@x", "a", "b=1/0 a=1/0", "backend a is not in the file, and runs (x:1, weight 1, max_sessions 0, ready); backend a is in the file (a:1, weight 1, max_sessions 0), and was removed"},
+		{"remove a; add z@a", "a", "b=1/0 a=1/0", "backend a is in the file (a:1, weight 1, max_sessions 0), and was removed; backend z is not in the file, and runs (a:1, weight 1, max_sessions 0, ready)"},
 		{"", "", "a=1/0 b=1/0", ""},
 		{"", "a", "a=1/0 b=1/0", ""},
 	} {
@@ -120,7 +120,7 @@ func TestForget(t *testing.T) {
 	f := setup(t, "a", pool.Policy{})
 	f.SetStrategy(strategy(t, "least_connections", ""))
 	undone, err := f.Forget("")
-	want(t, "undone", listed(undone)+fmt.Sprint(err), " strategy round_robin least_connections<nil>")
+	want(t, "undone", listed(undone)+fmt.Sprint(err), "strategy is round_robin in the file, and runs as least_connections<nil>")
 	want(t, "origin", f.Status().StrategyOrigin, "config")
 	if _, err := f.Forget("b"); err == nil {
 		t.Error("a backend that there is not was forgotten")
@@ -145,7 +145,7 @@ func listed(ds []pool.Difference) string {
 		if d.Pool != "p" || d.Origin != "api" || d.Since.IsZero() {
 			words = append(words, "INCOMPLETE")
 		}
-		words = append(words, fmt.Sprint(d.Backend, " ", d.Key, " ", d.File, " ", d.Running))
+		words = append(words, d.String())
 	}
 	return strings.Join(words, "; ")
 }

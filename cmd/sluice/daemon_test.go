@@ -34,7 +34,7 @@ type daemon struct {
 // command returns the program with args.
 func command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Env = append(os.Environ(), asProgram+"=1", "STATE_DIRECTORY=")
 	return cmd
 }
 
@@ -42,18 +42,37 @@ func command(args ...string) *exec.Cmd {
 // it says that it has started.
 func startDaemon(t *testing.T, text string) *daemon {
 	t.Helper()
-	d := &daemon{t: t, file: filepath.Join(t.TempDir(), "config.toml")}
+	return startDaemonIn(t, t.TempDir(), text)
+}
+
+// startDaemonIn is startDaemon with the configuration in that directory.
+func startDaemonIn(t *testing.T, dir, text string) *daemon {
+	t.Helper()
+	d := &daemon{t: t, file: filepath.Join(dir, "config.toml")}
 	d.write(text)
-	d.process = startProcess(t, command("run", "-c", d.file))
+	d.start()
+	return d
+}
+
+func (d *daemon) start() {
+	d.t.Helper()
+	d.process = startProcess(d.t, command("run", "-c", d.file))
 	d.await("the start", "started")
 	d.admin, _ = d.lines("started")[0]["admin"].(string)
-	t.Cleanup(func() {
-		d.end(syscall.SIGKILL)
-		if strings.Contains(d.out.String(), "DATA RACE") {
-			t.Error("the program has a data race")
+	p := d.process
+	d.t.Cleanup(func() {
+		p.end(syscall.SIGKILL)
+		if strings.Contains(p.out.String(), "DATA RACE") {
+			d.t.Error("the program has a data race")
 		}
 	})
-	return d
+}
+
+// crash kills the program at once and starts it again.
+func (d *daemon) crash() {
+	d.t.Helper()
+	d.end(syscall.SIGKILL)
+	d.start()
 }
 
 // write replaces the configuration as a careful program would. It is not
@@ -195,6 +214,8 @@ type view struct {
 	Pools         []pool.Status
 	LastReload    admin.LastReload `json:"last_reload"`
 	RestartNeeded []string         `json:"restart_needed"`
+	StateFile     admin.StateFile  `json:"state_file"`
+	Differences   []pool.Difference
 }
 
 func (d *daemon) view() (v view) {

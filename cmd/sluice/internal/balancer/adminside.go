@@ -27,6 +27,8 @@ func (b *Balancer) newAdmin(set admin.Settings) *admin.Server {
 		Leaving:   func() []*pool.Pool { return b.view.Load().removed },
 		Add:       b.add,
 		Strategy:  b.strategy,
+		Keep:      func() { b.state.Save() },
+		Unlike:    b.unlike,
 		Reload:    b.Reload,
 		Sessions:  b.engine.Sessions,
 		End:       func(m session.Match) int { return b.engine.End(m, session.Killed) },
@@ -45,7 +47,7 @@ func (b *Balancer) about() admin.About {
 		LogDropped: b.options.Logs.Dropped() + b.engine.Dropped(),
 		Sessions:   b.limit.Active(),
 		Limit:      b.limit.Max(),
-		StateFile:  admin.StateFile{Saved: true},
+		StateFile:  b.state.Status(),
 
 		LastReload:    *b.last.Load(),
 		RestartNeeded: b.restartNeeded(b.view.Load().config),

@@ -29,6 +29,7 @@ import (
 	"sluice/admin"
 	"sluice/cmd/internal/config"
 	"sluice/cmd/sluice/internal/logs"
+	"sluice/cmd/sluice/internal/state"
 	"sluice/cmd/sluice/internal/watch"
 	"sluice/l4"
 	"sluice/l4/resolve"
@@ -44,7 +45,7 @@ var ErrStopping = errors.New("the process is shutting down")
 // Options are what a balancer is made of. All but File are required.
 type Options struct {
 	Load    func() (*config.Config, error) // reads the configuration, now and at every reload
-	File    string                         // that Load reads: absolute, for the watch; empty: nothing is watched
+	File    string                         // that Load reads: absolute; empty: nothing is watched, and nothing kept
 	Logs    *logs.Logs
 	Version string
 }
@@ -59,6 +60,7 @@ type Balancer struct {
 	names    *resolve.Cache
 	web      session.Settings // of requests through /proxy
 	admin    *admin.Server
+	state    *state.Keeper // of what the API changed
 	draining atomic.Bool
 	view     atomic.Pointer[view]
 	last     atomic.Pointer[admin.LastReload]
@@ -83,6 +85,7 @@ type Balancer struct {
 	frontends map[string]*l4.Frontend
 	sockets   map[place]*socket
 	retired   retired
+	restored  restored
 	unwatch   func() // ends the watch of the file; nil without one
 }
 
@@ -131,6 +134,8 @@ func Start(o Options) (*Balancer, error) {
 	b.note("start", nil)
 	b.dealt.Store(l.reading(nil))
 	b.admin = b.newAdmin(c.Admin.Settings)
+	o.Logs.Use(c.Log)
+	b.openState(c)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, err := b.apply(c); err != nil {
@@ -138,6 +143,8 @@ func Start(o Options) (*Balancer, error) {
 		b.engine.Close()
 		return nil, err
 	}
+	b.state.Save() // the file may have won
+	b.tellRestored()
 	b.announce()
 	return b, nil
 }
@@ -163,5 +170,6 @@ func (b *Balancer) apply(c *config.Config) ([]string, error) {
 		return nil, err
 	}
 	// From here on nothing can fail.
+	b.restored.vet(opened)
 	return b.swap(p, opened), nil
 }

@@ -19,15 +19,20 @@ type watchedPool struct {
 	stop    func()                         // ends the monitor; nil without one
 }
 
-// newPool returns a pool that nothing probes yet.
+// newPool returns a pool that nothing probes yet, with what an earlier process
+// kept of it.
 func (b *Balancer) newPool(c config.Pool) *watchedPool {
 	w := &watchedPool{logs: b.options.Logs}
-	w.pool = pool.New(c.Name, c.Config, pool.Hooks{
+	var lost []pool.Edit
+	w.pool, lost = pool.Restore(c.Name, c.Config, b.restored.take(c.Name), pool.Hooks{
 		Changed:   w.logs.Backend,
 		Suspected: w.suspected,
 		Members:   w.members,
 		Evict:     b.evict,
 	})
+	for _, e := range lost {
+		b.restored.lines = append(b.restored.lines, e.Lines()...)
+	}
 	return w
 }
 

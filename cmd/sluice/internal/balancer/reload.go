@@ -38,6 +38,9 @@ func (b *Balancer) give() { <-b.turn }
 func (b *Balancer) conclude(by string, l loaded) (admin.Reloaded, error) {
 	done, err := b.reload(l)
 	b.dealt.Store(l.reading(err))
+	if err == nil {
+		b.state.Use(b.statePlace(b.view.Load().config)) // the file may have won, or name another place
+	}
 	b.note(by, err)
 	b.options.Logs.Reload(by, done, err)
 	return done, err

@@ -38,6 +38,7 @@ func (b *Balancer) stop() {
 		b.log.Warn("session records dropped: sessions ended faster than they could be recorded", zap.Int64(logs.Count, n))
 	}
 	b.closeAdmin()
+	b.state.Close()
 	for _, w := range b.pools {
 		w.stopProbing()
 	}

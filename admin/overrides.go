@@ -1,0 +1,66 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+
+	"sluice/admin/internal/answer"
+	"sluice/pool"
+
+	"go.uber.org/zap"
+)
+
+// forgotten is the answer of a call that undoes what the API changed.
+type forgotten struct {
+	Forgotten []pool.Difference `json:"forgotten"`
+}
+
+// forget makes the file's view current again: of one backend, of one pool, or of
+// all pools.
+func (s *Server) forget(c *call) (int, any, error) {
+	pools, err := s.pools(c)
+	if err != nil {
+		return 0, nil, err
+	}
+	s.orders.Lock()
+	defer s.orders.Unlock()
+	done := forgotten{[]pool.Difference{}}
+	for _, p := range pools {
+		undone, err := p.Forget(c.query("backend"))
+		if err != nil {
+			return 0, nil, missing(p, err)
+		}
+		done.Forgotten = append(done.Forgotten, undone...)
+	}
+	s.proxy.Prune(s.src.Pools())
+	s.changed(c, "overrides forgotten", zap.String("pool", c.query("pool")), zap.String("backend", c.query("backend")),
+		zap.Strings("changes", described(done.Forgotten)))
+	return http.StatusOK, done, nil
+}
+
+// pools returns the pools that the query names: one if it names a pool or a
+// backend, else all.
+func (s *Server) pools(c *call) ([]*pool.Pool, error) {
+	for key := range c.r.URL.Query() {
+		if key != "pool" && key != "backend" {
+			return nil, answer.Refuse(http.StatusBadRequest, "unknown parameter %q; known are: backend, pool", key)
+		}
+	}
+	if c.query("pool") == "" && c.query("backend") == "" {
+		return s.src.Pools(), nil
+	}
+	p, err := s.pool(c.query("pool"))
+	if err != nil {
+		return nil, err
+	}
+	return []*pool.Pool{p}, nil
+}
+
+// described says each in a line: what ran, and what the file has.
+func described(ds []pool.Difference) []string {
+	lines := make([]string, 0, len(ds))
+	for _, d := range ds {
+		lines = append(lines, fmt.Sprint("pool ", d.Pool, ": ", d.String()))
+	}
+	return lines
+}
