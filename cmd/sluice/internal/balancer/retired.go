@@ -7,16 +7,22 @@ import (
 	"sluice/l4"
 )
 
-// remembered is how long a removed pool can come back with the counters and the
-// health of its backends: as long as a pool remembers a removed backend.
+// remembered is how long a removed frontend can come back with its counters, and
+// a removed pool with the counters and the health of its backends: as long as a
+// pool remembers a removed backend.
 const remembered = 10 * time.Minute
 
 // retired holds what the file no longer names but what may still be needed:
-// frontends with sessions, and pools whose backends are remembered. The zero
-// value is ready to use.
+// frontends with sessions or counters, and pools whose backends are remembered.
+// The zero value is ready to use.
 type retired struct {
-	frontends map[string]*l4.Frontend
+	frontends map[string]retiredFrontend
 	pools     map[string]retiredPool
+}
+
+type retiredFrontend struct {
+	*l4.Frontend
+	since time.Time
 }
 
 type retiredPool struct {
@@ -26,7 +32,7 @@ type retiredPool struct {
 
 // frontend takes the frontend of that name out; nil if there is none.
 func (r *retired) frontend(name string) *l4.Frontend {
-	f := r.frontends[name]
+	f := r.frontends[name].Frontend
 	delete(r.frontends, name)
 	return f
 }
@@ -41,7 +47,7 @@ func (r *retired) pool(name string) *watchedPool {
 // prune forgets what is over.
 func (r *retired) prune(now time.Time) {
 	for name, f := range r.frontends {
-		if f.Status().Active == 0 {
+		if now.Sub(f.since) > remembered && f.Status().Active == 0 {
 			delete(r.frontends, name)
 		}
 	}
@@ -61,7 +67,7 @@ func (b *Balancer) retire(c *config.Config) {
 	}
 	for name, f := range b.frontends {
 		if !names[name] {
-			put(&b.retired.frontends, name, f)
+			put(&b.retired.frontends, name, retiredFrontend{f, time.Now()})
 			delete(b.frontends, name)
 		}
 	}

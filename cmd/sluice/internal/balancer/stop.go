@@ -81,7 +81,7 @@ func (b *Balancer) drain(ctx context.Context) int64 {
 		stop(f)
 	}
 	for _, f := range b.retired.frontends {
-		stop(f)
+		stop(f.Frontend)
 	}
 	all.Wait()
 	return cut.Load()

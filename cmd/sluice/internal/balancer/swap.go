@@ -153,7 +153,7 @@ func (b *Balancer) publish() {
 		v.frontends = append(v.frontends, b.frontends[f.Name])
 	}
 	for _, f := range b.retired.frontends {
-		v.leaving = append(v.leaving, f)
+		v.leaving = append(v.leaving, f.Frontend)
 	}
 	for _, p := range c.Pools {
 		v.pools = append(v.pools, b.pools[p.Name].pool)
