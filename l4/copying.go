@@ -1,6 +1,7 @@
 package l4
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -43,6 +44,13 @@ func (e *copying) close() {
 	e.closed = true
 	e.mu.Unlock()
 	e.orders.Wait()
+}
+
+// answers: each session runs by itself.
+func (e *copying) answers(context.Context) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return true
 }
 
 // dropped: each session hands over its own, and waits.

@@ -1,6 +1,7 @@
 package l4
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"net"
@@ -36,6 +37,9 @@ type driver interface {
 	// descriptors returns how many a session may hold, how many the engine holds,
 	// and how many it may use for all sessions together.
 	descriptors() (session, held, shared int)
+	// answers reports whether everything that drives sessions still works, unless
+	// ctx ends first.
+	answers(ctx context.Context) bool
 	// close ends what the engine runs. It has no sessions and no listeners then.
 	close()
 }
@@ -83,6 +87,10 @@ func (e *Engine) Loops() int { return e.driver.size() }
 // because who takes them was too slow.
 func (e *Engine) Dropped() int64 { return e.driver.dropped() }
 
+// Answers reports whether the engine works: false if some of it has not answered
+// by the end of ctx.
+func (e *Engine) Answers(ctx context.Context) bool { return e.driver.answers(ctx) }
+
 // Close ends the engine. Its listeners must be closed and its frontends shut
 // down: every record has been handed over when it returns.
 func (e *Engine) Close() { e.driver.close() }
@@ -96,11 +104,28 @@ func (e *Engine) Listen(address string, mode uint32) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	return e.listener(ln)
+	return e.listener(ln, &Listener{})
 }
 
-func (e *Engine) listener(ln net.Listener) (*Listener, error) {
-	l := &Listener{addr: ln.Addr().String()}
+// Adopt is Listen for a socket that somebody else has bound. It belongs to the
+// engine from now on, but the file of a unix socket stays when it is closed.
+func (e *Engine) Adopt(ln net.Listener) (*Listener, error) {
+	c, ok := ln.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("listen on %s: it is no socket", ln.Addr())
+	}
+	raw, err := c.SyscallConn()
+	if err == nil {
+		err = e.driver.control(ln.Addr().Network(), "", raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", ln.Addr(), err)
+	}
+	return e.listener(ln, &Listener{adopted: true})
+}
+
+func (e *Engine) listener(ln net.Listener, l *Listener) (*Listener, error) {
+	l.addr = ln.Addr().String()
 	if ln.Addr().Network() == "unix" {
 		l.addr = "unix:" + l.addr
 	}

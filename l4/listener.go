@@ -8,6 +8,7 @@ type Listener struct {
 	addr     string
 	frontend atomic.Pointer[Frontend]
 	acceptor acceptor
+	adopted  bool // the file of a unix socket is somebody else's
 }
 
 // Addr returns the address as bound: "ip:port", or "unix:/path".

@@ -75,7 +75,7 @@ func TestAcceptErrorsBackOff(t *testing.T) {
 		for range 10 {
 			steps = append(steps, failing(syscall.EMFILE))
 		}
-		ln, _ := e.listener(newScript(append(steps, failing(syscall.ECONNABORTED), failing(net.ErrClosed), failing(errors.New("odd")))...))
+		ln, _ := e.listener(newScript(append(steps, failing(syscall.ECONNABORTED), failing(net.ErrClosed), failing(errors.New("odd")))...), &Listener{})
 		ln.Assign(f)
 		began := time.Now()
 		go ln.Serve()
@@ -118,7 +118,7 @@ func TestClientBehindAcceptErrorsIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ln, _ := e.listener(newScript(failing(syscall.EMFILE), failing(syscall.ECONNABORTED), real.Accept))
+	ln, _ := e.listener(newScript(failing(syscall.EMFILE), failing(syscall.ECONNABORTED), real.Accept), &Listener{})
 	ln.Assign(f)
 	go ln.Serve()
 	client.SetDeadline(time.Now().Add(10 * time.Second))

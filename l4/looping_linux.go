@@ -1,6 +1,7 @@
 package l4
 
 import (
+	"context"
 	"net"
 	"runtime"
 	"strings"
@@ -124,6 +125,20 @@ func (e *looping) onAll(do func(i int, l *loop)) {
 	}
 }
 
+func (e *looping) answers(ctx context.Context) bool {
+	all := make(chan struct{})
+	go func() {
+		defer close(all)
+		e.onAll(func(int, *loop) {})
+	}()
+	select {
+	case <-all:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // dropped returns how many records found no room.
 func (e *looping) dropped() (n int64) {
 	for _, l := range e.loops {
@@ -156,6 +171,9 @@ func (e *looping) feed(ln net.Listener, l *Listener) (acceptor, error) {
 	fd, path, err := detach(ln)
 	if err != nil {
 		return nil, err
+	}
+	if l.adopted {
+		path = ""
 	}
 	return &gate{engine: e, listener: l, fd: fd, path: path, over: make(chan struct{})}, nil
 }

@@ -54,9 +54,23 @@ func startDaemonIn(t *testing.T, dir, text string) *daemon {
 	return d
 }
 
+// startDaemonAs is startDaemon with a command of its own.
+func startDaemonAs(t *testing.T, text string, command func(file string) *exec.Cmd) *daemon {
+	t.Helper()
+	d := &daemon{t: t, file: filepath.Join(t.TempDir(), "config.toml")}
+	d.write(text)
+	d.startAs(command(d.file))
+	return d
+}
+
 func (d *daemon) start() {
 	d.t.Helper()
-	d.process = startProcess(d.t, command("run", "-c", d.file))
+	d.startAs(command("run", "-c", d.file))
+}
+
+func (d *daemon) startAs(cmd *exec.Cmd) {
+	d.t.Helper()
+	d.process = startProcess(d.t, cmd)
 	d.await("the start", "started")
 	d.admin, _ = d.lines("started")[0]["admin"].(string)
 	p := d.process

@@ -65,6 +65,10 @@ var layers = map[string]layer{
 		http:   true,
 		reason: "the binary wires all the others",
 	},
+	"cmd/sluice/internal/systemd": {
+		others: []string{"github.com/coreos/go-systemd", "golang.org/x/sys", "go.uber.org/zap"},
+		reason: "the service manager is told, and asked, about what others do",
+	},
 	"scripts": {
 		own:    []string{"scripts/..."},
 		others: []string{"golang.org/x/sys"},

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"sluice/cmd/sluice/internal/balancer"
 	"sluice/cmd/sluice/internal/demo"
 	"sluice/cmd/sluice/internal/logs"
+	"sluice/cmd/sluice/internal/systemd"
 )
 
 // How long the exit waits for a log that is slow to take its last lines. After
@@ -26,6 +29,9 @@ const (
 // doubled is how soon after the first a signal is still the same one: timeout(1)
 // and some supervisors signal a process and then its group. Chosen, not measured.
 const doubled = 100 * time.Millisecond
+
+// tellEvery is how often the service manager hears how a drain goes on. Chosen.
+const tellEvery = time.Second
 
 // errForced is the end by a second signal. The log has told of it.
 var errForced = errors.New("ended by a second signal: sessions were cut")
@@ -45,18 +51,23 @@ func serve(ctx context.Context, path string, stderr io.Writer) error {
 	}
 	out := logs.New(stderr)
 	defer out.TakeStandard()()
+	manager := systemd.New(out.Zap())
 	b, err := balancer.Start(balancer.Options{
-		Load:    func() (*config.Config, error) { return config.Load(path) },
-		File:    file,
-		Logs:    out,
-		Version: version(),
+		Load:      func() (*config.Config, error) { return config.Load(path) },
+		File:      file,
+		Logs:      out,
+		Version:   version(),
+		Inherited: systemd.Listeners(),
+		Reloading: func() func(string) { manager.Reloading(); return manager.Ready },
 	})
 	if err != nil {
 		out.Close(flushTime)
 		return err
 	}
+	manager.Ready(b.Summary())
+	defer watch(ctx, manager, b)()
 	reloadUntilStopped(ctx, b, signals)
-	if err := stop(b, signals); err != nil {
+	if err := stop(b, manager, signals); err != nil {
 		out.Zap().Error(err.Error())
 		out.Close(flushTimeForced)
 		return err
@@ -91,8 +102,23 @@ func reloadUntilStopped(ctx context.Context, b *balancer.Balancer, signals <-cha
 	}
 }
 
+// watch tells the manager that b works, also while it drains, until the func is
+// called that it returns.
+func watch(ctx context.Context, m *systemd.Manager, b *balancer.Balancer) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var watching sync.WaitGroup
+	watching.Go(func() { m.Watch(ctx, b.Answers) })
+	return func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
 // stop drains, unless another signal says that there is no time for it.
-func stop(b *balancer.Balancer, signals <-chan os.Signal) error {
+func stop(b *balancer.Balancer, m *systemd.Manager, signals <-chan os.Signal) error {
+	m.Stopping(left(b))
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
 	began, drained := time.Now(), make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -106,9 +132,14 @@ func stop(b *balancer.Balancer, signals <-chan os.Signal) error {
 			if s != syscall.SIGHUP && time.Since(began) > doubled {
 				return errForced
 			}
+		case <-tick.C:
+			m.Draining(left(b))
 		}
 	}
 }
+
+// left says what a stop waits for.
+func left(b *balancer.Balancer) string { return fmt.Sprintf("draining, sessions left: %d", b.Left()) }
 
 // runDemo runs the demo until it is over or a signal stops it.
 func runDemo(ctx context.Context, o demo.Options) error {

@@ -21,7 +21,9 @@ package balancer
 
 import (
 	"errors"
+	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,12 +44,17 @@ import (
 // ErrStopping is the answer to a reload that comes too late.
 var ErrStopping = errors.New("the process is shutting down")
 
-// Options are what a balancer is made of. All but File are required.
+// Options are what a balancer is made of. File, Inherited and Reloading may be
+// left out.
 type Options struct {
 	Load    func() (*config.Config, error) // reads the configuration, now and at every reload
 	File    string                         // that Load reads: absolute; empty: nothing is watched, and nothing kept
 	Logs    *logs.Logs
 	Version string
+
+	Inherited []net.Listener // sockets to use instead of binding their addresses; closed if there is no use for one
+	// Reloading is told that a reload begins, and what it returns that it is over.
+	Reloading func() (over func(summary string))
 }
 
 // Balancer is everything that runs. Safe for concurrent use.
@@ -86,7 +93,8 @@ type Balancer struct {
 	sockets   map[place]*socket
 	retired   retired
 	restored  restored
-	unwatch   func() // ends the watch of the file; nil without one
+	unwatch   func()    // ends the watch of the file; nil without one
+	inherited inherited // empty after the start
 }
 
 // view is what the admin side sees: one configuration, published at once.
@@ -128,6 +136,7 @@ func Start(o Options) (*Balancer, error) {
 		sockets:   make(map[place]*socket),
 		turn:      make(chan struct{}, 1),
 		asStarted: c.Process,
+		inherited: slices.Clone(o.Inherited),
 	}
 	b.view.Store(&view{config: b.config})
 	b.names = resolve.New(nil, b.lookupFailed)
@@ -138,6 +147,7 @@ func Start(o Options) (*Balancer, error) {
 	b.openState(c)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.closeInherited()
 	if _, err := b.apply(c); err != nil {
 		b.names.Close()
 		b.engine.Close()

@@ -25,7 +25,7 @@ func (b *Balancer) bind(p *plan) (opened []*socket, err error) {
 	}
 	for _, w := range blocked {
 		closed = append(closed, b.makeRoom(p, w)...)
-		s, err := listen(b.engine, w)
+		s, err := b.listen(w)
 		if err != nil {
 			return opened, err
 		}
@@ -40,7 +40,7 @@ func (b *Balancer) bind(p *plan) (opened []*socket, err error) {
 func (b *Balancer) openFree(p *plan) (opened []*socket, blocked []want, err error) {
 	var errs []error
 	for _, w := range p.open {
-		s, err := listen(b.engine, w)
+		s, err := b.listen(w)
 		switch {
 		case err == nil:
 			opened = append(opened, s)
@@ -53,10 +53,12 @@ func (b *Balancer) openFree(p *plan) (opened []*socket, blocked []want, err erro
 	return opened, blocked, errors.Join(errs...)
 }
 
-// inTheWay returns the sockets that p closes and that may block w.
+// inTheWay returns the sockets that p closes and that may block w. One that the
+// process was started with blocks it all the same when it is closed: somebody
+// else has it as well.
 func (p *plan) inTheWay(w want) (ss []*socket) {
 	for _, s := range p.close {
-		if overlap(s.listen, w.listen) {
+		if !s.adopted && overlap(s.listen, w.listen) {
 			ss = append(ss, s)
 		}
 	}
@@ -78,7 +80,7 @@ func (b *Balancer) makeRoom(p *plan, w want) []*socket {
 // somebody else was faster, is bound by the next reload that can.
 func (b *Balancer) restore(closed []*socket) {
 	for _, was := range closed {
-		s, err := listen(b.engine, was.want)
+		s, err := b.listen(was.want)
 		if err != nil {
 			b.log.Error("address lost: a reload closed it and cannot bind it again", zap.NamedError(logs.Error, err))
 			continue

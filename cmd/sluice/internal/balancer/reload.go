@@ -36,7 +36,9 @@ func (b *Balancer) give() { <-b.turn }
 
 // conclude makes current what was loaded, and tells of it.
 func (b *Balancer) conclude(by string, l loaded) (admin.Reloaded, error) {
+	over := b.reloading()
 	done, err := b.reload(l)
+	defer func() { over(err) }()
 	b.dealt.Store(l.reading(err))
 	if err == nil {
 		b.state.Use(b.statePlace(b.view.Load().config)) // the file may have won, or name another place

@@ -62,20 +62,29 @@ type socket struct {
 	want
 	clients *l4.Listener // nil for the admin side
 	admin   net.Listener // nil for a frontend
+	adopted bool         // the process was started with it
 }
 
 // first reports whether the socket stops accepting before the sessions are
 // drained, and not at the very end.
 func (s *socket) first() bool { return s.clients != nil || s.owner == owners[admin.Traffic] }
 
-// listen binds what w asks for. Nobody is served yet.
-func listen(e *l4.Engine, w want) (*socket, error) {
+// listen binds what w asks for, unless the process was started with it. Nobody
+// is served yet.
+func (b *Balancer) listen(w want) (*socket, error) {
 	s := &socket{want: w}
+	ln := b.inherited.take(w.listen)
+	s.adopted = ln != nil
 	var err error
-	if _, ok := w.scope(); ok {
+	switch _, forAdmin := w.scope(); {
+	case forAdmin && s.adopted:
+		s.admin = ln
+	case forAdmin:
 		s.admin, err = l4.Bind(net.ListenConfig{}, w.listen, fs.FileMode(w.mode))
-	} else {
-		s.clients, err = e.Listen(w.listen, w.mode)
+	case s.adopted:
+		s.clients, err = b.engine.Adopt(ln)
+	default:
+		s.clients, err = b.engine.Listen(w.listen, w.mode)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: listen on %s: %w", w.who(), w.listen, reason(err))
