@@ -65,7 +65,7 @@ func serve(ctx context.Context, path string, stderr io.Writer) error {
 		return err
 	}
 	manager.Ready(b.Summary())
-	defer watch(ctx, manager, b)()
+	defer reassure(ctx, manager, b)()
 	reloadUntilStopped(ctx, b, signals)
 	if err := stop(b, manager, signals); err != nil {
 		out.Zap().Error(err.Error())
@@ -102,9 +102,9 @@ func reloadUntilStopped(ctx context.Context, b *balancer.Balancer, signals <-cha
 	}
 }
 
-// watch tells the manager that b works, also while it drains, until the func is
+// reassure tells the manager that b works, also while it drains, until the func is
 // called that it returns.
-func watch(ctx context.Context, m *systemd.Manager, b *balancer.Balancer) (end func()) {
+func reassure(ctx context.Context, m *systemd.Manager, b *balancer.Balancer) (end func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var watching sync.WaitGroup
 	watching.Go(func() { m.Watch(ctx, b.Answers) })
