@@ -105,7 +105,7 @@ func TestEveryStatusOfTheAPI(t *testing.T) {
 		{"PATCH", "/pools/web", `{"strategy":"fastest"}`, 400, "round_robin, least_connections"},
 		{"PATCH", "/pools/web", `{}`, 400, "nothing to change"},
 		{"PATCH", "/pools/none", `{"strategy":"round_robin"}`, 404, "no pool"},
-		{"POST", "/reload", "", 200, `{"generation":2,"changes":[]}`}, // and no empty list of warnings
+		{"POST", "/reload", "", 200, `{"generation":2,"changes":[],"plan":[]}`}, // and no empty list of warnings
 	} {
 		t.Run(c.method+" "+c.path+" "+c.body[:min(60, len(c.body))], func(t *testing.T) {
 			r := start(t, Settings{}, newPool(t, "web", "127.0.0.1:1"))
@@ -257,7 +257,7 @@ func TestRefusedReloadListsEveryMistake(t *testing.T) {
 func TestReloadShowsWarnings(t *testing.T) {
 	r := start(t, Settings{}, newPool(t, "web"))
 	r.reloaded = func(string) (Reloaded, error) { return Reloaded{Generation: 3, Warnings: []string{"unwise"}}, nil }
-	r.do("POST", "/reload", "").want(t, 200, `{"generation":3,"changes":[],"warnings":["unwise"]}`)
+	r.do("POST", "/reload", "").want(t, 200, `{"generation":3,"changes":[],"plan":[],"warnings":["unwise"]}`)
 }
 
 func TestFailedAdditionDoesNotTouchTheRunningTwin(t *testing.T) {

@@ -30,7 +30,7 @@ func (f fields) names() string {
 // object reads the body, which must be exactly one JSON object with the keys of
 // f, each at most once.
 func (c *call) object(f fields) error {
-	text, err := c.body()
+	text, err := c.bodyOf(maxBody, "send one backend at a time")
 	if err != nil {
 		return err
 	}
@@ -44,14 +44,16 @@ func (c *call) object(f fields) error {
 	return f.take(json.NewDecoder(bytes.NewReader(text)))
 }
 
-func (c *call) body() ([]byte, error) {
-	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+// bodyOf reads a body of at most that many bytes. instead says what to do with a
+// larger one.
+func (c *call) bodyOf(most int64, instead string) ([]byte, error) {
+	text, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, most))
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
 		return text, nil
 	case errors.As(err, &large):
-		return nil, answer.Refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes; send one backend at a time", maxBody)
+		return nil, answer.Refuse(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes; %s", most, instead)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, answer.Refuse(http.StatusRequestTimeout, "the body did not arrive within %v", bodyTimeout)
 	}

@@ -31,19 +31,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // rig is a whole admin side over real pools, on a port of its own.
 type rig struct {
 	*Server
-	t        *testing.T
-	addr     string
-	logs     *observer.ObservedLogs
-	records  chan session.Record
-	pools    atomic.Pointer[[]*pool.Pool]
-	leaving  []*pool.Pool
-	draining atomic.Bool
-	bound    atomic.Bool
-	kept     atomic.Int64 // calls of Keep
-	reloaded func(by string) (Reloaded, error)
-	sessions func(session.Match, session.Key, int) ([]session.Row, bool)
-	end      func(session.Match) int
-	client   *http.Client
+	t         *testing.T
+	addr      string
+	logs      *observer.ObservedLogs
+	records   chan session.Record
+	pools     atomic.Pointer[[]*pool.Pool]
+	leaving   []*pool.Pool
+	draining  atomic.Bool
+	bound     atomic.Bool
+	kept      atomic.Int64 // calls of Keep
+	reloaded  func(by string) (Reloaded, error)
+	unplanned error // of a dry run
+	sessions  func(session.Match, session.Key, int) ([]session.Row, bool)
+	end       func(session.Match) int
+	client    *http.Client
 }
 
 // proxying are the settings of most tests.
@@ -93,10 +94,15 @@ func startWith(t *testing.T, search session.Settings, set Settings, pools ...*po
 		},
 		Strategy: func(_ *pool.Pool, name string) (pool.Strategy, error) { return balance.ByName(name, "") },
 		Reload:   func(_ context.Context, by string) (Reloaded, error) { return r.reloaded(by) },
-		Sessions: func(m session.Match, after session.Key, most int) ([]session.Row, bool) { return r.sessions(m, after, most) },
-		End:      func(m session.Match) int { return r.end(m) },
-		Keep:     func() { r.kept.Add(1) },
-		Unlike:   r.unlike,
+		Sessions: func(m session.Match, after session.Key, most int) ([]session.Row, bool) {
+			return r.sessions(m, after, most)
+		},
+		End:    func(m session.Match) int { return r.end(m) },
+		Keep:   func() { r.kept.Add(1) },
+		Unlike: r.unlike,
+		Plan: func(_ context.Context, text []byte) (Reloaded, error) {
+			return Reloaded{Generation: 1, DryRun: true, Changes: []string{fmt.Sprint(len(text), " bytes")}}, r.unplanned
+		},
 		Draining: r.draining.Load,
 		Bound:    r.bound.Load,
 	}, set, proxy.Options{

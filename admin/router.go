@@ -16,6 +16,7 @@ type kind int
 const (
 	probing  kind = iota // /healthz, /readyz and /metrics: anybody
 	steering             // the API: reads, and changes
+	planning             // the API, but nothing changes, whatever the method
 	traffic              // /proxy
 )
 

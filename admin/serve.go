@@ -18,6 +18,9 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	t, missing := findFor(originOf(r).scope, r.URL.EscapedPath())
+	if t.kind == steering && dryRun(r) {
+		t.kind = planning
+	}
 	rules := s.rules.Load()
 	who, err := rules.guard.admit(r, t.kind)
 	if err == nil {

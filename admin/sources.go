@@ -33,7 +33,10 @@ type Sources struct {
 	// behind after, in the order of their ids. more says that others follow.
 	Sessions func(m session.Match, after session.Key, most int) (rows []session.Row, more bool)
 	// End ends the sessions that m matches, and returns how many that were.
-	End      func(m session.Match) int
+	End func(m session.Match) int
+	// Plan tells what a reload would do; with a text, one of a file that has it. The
+	// error may be an Errors.
+	Plan     func(ctx context.Context, text []byte) (Reloaded, error)
 	Draining func() bool // the process is shutting down
 	Bound    func() bool // every listener is bound
 }
@@ -83,9 +86,12 @@ type StateFile struct {
 
 // Reloaded is what a reload did.
 type Reloaded struct {
-	Generation int64    `json:"generation"`
-	Changes    []string `json:"changes"`            // empty if the content was identical
-	Warnings   []string `json:"warnings,omitempty"` // what is valid and unwise in the file that is in force now
+	Generation int64       `json:"generation"`
+	DryRun     bool        `json:"dry_run,omitempty"`  // nothing was done: it is what a reload would do
+	Changes    []string    `json:"changes"`            // one line each; empty if the content was identical
+	Plan       []pool.Edit `json:"plan"`               // the same with names, keys and sessions, and of every backend
+	Unknown    []string    `json:"unknown,omitempty"`  // of a dry run: what only the reload can find out
+	Warnings   []string    `json:"warnings,omitempty"` // what is valid and unwise in the file
 	// RestartNeeded are the keys, such as process.engine, whose value in the file
 	// only the next start takes.
 	RestartNeeded []string `json:"restart_needed,omitempty"`

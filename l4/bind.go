@@ -70,13 +70,18 @@ func removeStale(path string) error {
 	if err != nil || info.Mode().Type() != fs.ModeSocket {
 		return err
 	}
-	// Only this answer says that nobody listens: a full queue, for one, does not.
-	c, err := net.Dial("unix", path)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return os.Remove(path)
+	if answers(path) {
+		return &net.OpError{Op: "listen", Net: "unix", Err: syscall.EADDRINUSE}
 	}
+	return os.Remove(path)
+}
+
+// answers reports whether somebody listens at a unix socket, or may. Only this one
+// error says that nobody does: a full queue, for one, does not.
+func answers(path string) bool {
+	c, err := net.Dial("unix", path)
 	if err == nil {
 		c.Close()
 	}
-	return &net.OpError{Op: "listen", Net: "unix", Err: syscall.EADDRINUSE}
+	return !errors.Is(err, syscall.ECONNREFUSED)
 }

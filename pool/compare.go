@@ -13,6 +13,17 @@ func (p *Pool) Compare(c Config) []Edit {
 	return p.compareLocked(c).edits()
 }
 
+// CompareClose returns what Close would change. It changes nothing.
+func (p *Pool) CompareClose() []Edit {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := &comparison{p: p, policy: p.policy, leaving: map[*entry]bool{}}
+	for _, e := range p.roster.entries {
+		d.remove(e, "", "")
+	}
+	return d.edits()
+}
+
 // comparison is what differs between a pool and a configuration, each with what
 // would make it current, in the order in which that has to be done. It knows the
 // pool as it will be after the steps before. Its methods need the pool's mutex.
@@ -20,6 +31,7 @@ type comparison struct {
 	p         *Pool
 	policy    Policy // the new one
 	steps     []step
+	byID      map[string]*entry
 	leaving   map[*entry]bool
 	forgotten map[string]bool // ids whose deletion by the API is over
 }
@@ -31,7 +43,13 @@ type step struct {
 }
 
 func (p *Pool) compareLocked(c Config) *comparison {
-	d := &comparison{p: p, policy: c.Policy, leaving: map[*entry]bool{}, forgotten: map[string]bool{}}
+	d := &comparison{
+		p: p, policy: c.Policy,
+		byID: map[string]*entry{}, leaving: map[*entry]bool{}, forgotten: map[string]bool{},
+	}
+	for _, e := range slices.Backward(p.roster.entries) {
+		d.byID[e.id] = e // the first of an id wins, as in the roster
+	}
 	d.strategy(c.Strategy)
 	d.policies()
 	d.removals(c.Backends)
@@ -218,7 +236,7 @@ func (d *comparison) backend(s Spec) {
 	if _, ok := p.roster.deleted[s.ID]; ok && !d.forgotten[s.ID] {
 		return
 	}
-	e := p.roster.byID(s.ID)
+	e := d.byID[s.ID]
 	if e == nil || d.leaving[e] {
 		d.one(s, Edit{Change: "added"}, func() { p.enterLocked(s, true, "configured in the file") })
 		return

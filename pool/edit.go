@@ -10,7 +10,7 @@ type Edit struct {
 	Pool    string `json:"pool,omitempty"`    // of a backend
 	Name    string `json:"name,omitempty"`    // a backend's is its id
 	Address string `json:"address,omitempty"` // of a backend
-	Change  string `json:"change"`            // added, removed or altered
+	Change  string `json:"change"`            // added, removed or altered; regained: an address that was lost
 	Keys    []Key  `json:"keys,omitempty"`    // of what is altered
 	Note    string `json:"note,omitempty"`
 

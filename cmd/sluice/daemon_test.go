@@ -174,6 +174,9 @@ type reloadAnswer struct {
 	Changes       []string
 	Warnings      []string
 	RestartNeeded []string `json:"restart_needed"`
+	DryRun        bool     `json:"dry_run"`
+	Plan          []pool.Edit
+	Unknown       []string
 	Error         string
 	Errors        []string
 }

@@ -153,11 +153,21 @@ func readFile(path string, limit int64) (text []byte, info fs.FileInfo, err erro
 
 // Parse is Load for text that was read already; path is for messages alone.
 func Parse(path string, text []byte) (*Config, error) {
-	root, where, err := decode(path, text)
+	return parse(&input{file: path}, text)
+}
+
+// Sketch is Parse for text that somebody sent. It opens no file but tokens, so
+// that nobody can ask for the mistakes, or the existence, of another.
+func Sketch(path string, text []byte, tokens string) (*Config, error) {
+	return parse(&input{file: path, sketch: true, tokens: tokens}, text)
+}
+
+func parse(in *input, text []byte) (*Config, error) {
+	root, where, err := decode(in.file, text)
 	if err != nil {
 		return nil, err
 	}
-	in := &input{file: path, lines: where}
+	in.lines = where
 	c := in.config(in.open(rootKeys, "", "", root))
 	if err := in.err(); err != nil {
 		return nil, err

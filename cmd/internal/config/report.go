@@ -15,6 +15,9 @@ type input struct {
 	lines    lines
 	mistakes []note
 	warnings []note
+
+	sketch bool   // see Sketch
+	tokens string // the only token file that may be read then
 }
 
 // note is one finding. A line below 1 stands for the whole file.

@@ -21,6 +21,10 @@ func (t table) tokens(key string) (path string, all []admin.Token) {
 	if path == "" {
 		return "", nil
 	}
+	if t.in.sketch && path != t.in.tokens {
+		t.warn(key, "%s is not read for a plan: only a reload can tell whether it is right", path)
+		return path, nil
+	}
 	text, err := t.readSecret(key, path)
 	if err != nil {
 		t.wrong(key, "%v", err)

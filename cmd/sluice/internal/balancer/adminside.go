@@ -32,6 +32,7 @@ func (b *Balancer) newAdmin(set admin.Settings) *admin.Server {
 		Reload:    b.Reload,
 		Sessions:  b.engine.Sessions,
 		End:       func(m session.Match) int { return b.engine.End(m, session.Killed) },
+		Plan:      b.Plan,
 		Draining:  b.draining.Load,
 		Bound:     func() bool { return b.view.Load().generation > 0 },
 	}, set, proxy.Options{Dial: b.dial, Settings: b.web, Record: b.options.Logs.Session}, b.log)

@@ -159,18 +159,18 @@ func Start(o Options) (*Balancer, error) {
 	return b, nil
 }
 
-// update returns one line for each change, and none if c is what is in force.
-// The text of the file does not matter: comments may differ, and the same text
-// may name a token file with new content.
-func (b *Balancer) update(c *config.Config) ([]string, error) {
+// update returns what changed, and nothing if c is what is in force. The text of
+// the file does not matter: comments may differ, and the same text may name a
+// token file with new content.
+func (b *Balancer) update(c *config.Config) ([]pool.Edit, error) {
 	if same(b.config, c) && b.bound(c) {
-		return []string{}, nil
+		return nil, nil
 	}
 	return b.apply(c)
 }
 
 // apply moves everything from the configuration in force to c.
-func (b *Balancer) apply(c *config.Config) ([]string, error) {
+func (b *Balancer) apply(c *config.Config) ([]pool.Edit, error) {
 	p := b.plan(c)
 	if err := b.noCircle(p); err != nil {
 		return nil, err

@@ -163,7 +163,7 @@ func TestLostAddressIsRegained(t *testing.T) {
 	}
 	b.mu.Unlock()
 	done, err := b.Reload(t.Context(), "test")
-	if err != nil || len(done.Changes) != 1 || done.Changes[0] != "frontend one: listens on 127.0.0.1:0 again" {
+	if err != nil || len(done.Changes) != 1 || done.Changes[0] != "address 127.0.0.1:0: regained, by frontend one" {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	if c, err := net.Dial("tcp", b.Frontends()[0].Listen); err != nil {

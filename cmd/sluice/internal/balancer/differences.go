@@ -1,80 +1,109 @@
 package balancer
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
-	"reflect"
 	"slices"
 
 	"sluice/cmd/internal/config"
+	"sluice/pool"
 )
 
-// differences tells what differs between two configurations, one line each, in
-// the words of the file. What a pool makes of its backends, the pool tells.
-func differences(old, new *config.Config) []string {
-	d := &differ{}
-	d.process(old, new)
+// differences tells what differs between two configurations, in the words of the
+// file. What a pool makes of its backends, pools tell.
+func differences(old, new *config.Config, pools func(config.Pool) []pool.Edit) []pool.Edit {
+	d := &differ{own: pools}
+	d.process(old.Process, new.Process)
+	d.log(old.Log, new.Log)
 	d.admin(old.Admin, new.Admin)
 	d.frontends(old.Frontends, new.Frontends)
 	d.pools(old.Pools, new.Pools)
-	return d.lines
+	return d.edits
 }
 
-// differ collects lines about one thing after the other.
+// differ collects edits.
 type differ struct {
-	about string // what the keys belong to
-	lines []string
+	own   func(config.Pool) []pool.Edit
+	edits []pool.Edit
 }
 
-// key notes a key whose value changed. note, which may be empty, is added.
-func (d *differ) key(name string, old, new any, note string) {
-	if !reflect.DeepEqual(old, new) {
-		d.say("%s %v -> %v%s", name, old, new, note)
+// altered adds an edit, unless nothing differs.
+func (d *differ) altered(kind, name string, e edit) {
+	if len(e.Keys) > 0 {
+		e.Kind, e.Name, e.Change = kind, name, "altered"
+		d.edits = append(d.edits, e.Edit)
 	}
 }
 
-// secret is key for values that must not be shown.
-func (d *differ) secret(name string, old, new any) {
-	if !reflect.DeepEqual(old, new) {
-		d.say("%s changed", name)
+func (d *differ) note(kind, name, change, note string) {
+	d.edits = append(d.edits, pool.Edit{Kind: kind, Name: name, Change: change, Note: note})
+}
+
+// edit is one in the making.
+type edit struct{ pool.Edit }
+
+// secret is Alter for values that must not be shown.
+func (e *edit) secret(key string, differs bool) {
+	if differs {
+		e.Keys = append(e.Keys, pool.Key{Key: key})
 	}
 }
 
-func (d *differ) say(format string, args ...any) {
-	d.lines = append(d.lines, d.about+": "+fmt.Sprintf(format, args...))
+// list is Alter for a list that may be too long to show.
+func (e *edit) list(key string, old, new []netip.Prefix) {
+	if slices.Equal(old, new) {
+		return
+	}
+	k := pool.Key{Key: key, From: fmt.Sprint(len(old), " entries"), To: fmt.Sprint(len(new), " entries")}
+	if len(old) == len(new) {
+		k.Note = "not the same ones"
+	}
+	e.Keys = append(e.Keys, k)
 }
 
-func (d *differ) process(old, new *config.Config) {
-	d.about = "process"
-	d.key("drain_timeout", old.Process.DrainTimeout, new.Process.DrainTimeout, "")
-	d.key("pre_drain_delay", old.Process.PreDrainDelay, new.Process.PreDrainDelay, "")
-	d.key("watch", old.Process.Watch, new.Process.Watch, "")
-	d.key("state_file", old.Process.StateFile, new.Process.StateFile, "")
-	d.key("engine", old.Process.Engine, new.Process.Engine, ", takes effect at the next start")
-	d.key("loops", old.Process.Loops, new.Process.Loops, ", takes effect at the next start")
-	d.key("max_sessions", old.Process.MaxSessions, new.Process.MaxSessions, "")
-	d.about = "log"
-	d.key("level", old.Log.Level, new.Log.Level, "")
-	d.key("format", old.Log.Format, new.Log.Format, "")
-	d.key("access", old.Log.Access, new.Log.Access, "")
-	d.key("log_empty", old.Log.LogEmpty, new.Log.LogEmpty, "")
+func (d *differ) process(old, new config.Process) {
+	var e edit
+	e.Alter("drain_timeout", old.DrainTimeout, new.DrainTimeout)
+	e.Alter("pre_drain_delay", old.PreDrainDelay, new.PreDrainDelay)
+	e.Alter("watch", old.Watch, new.Watch)
+	e.Alter("state_file", old.StateFile, new.StateFile)
+	e.Alter("engine", old.Engine, new.Engine)
+	e.Alter("loops", old.Loops, new.Loops)
+	e.Alter("max_sessions", old.MaxSessions, new.MaxSessions)
+	d.altered("process", "", e)
+}
+
+func (d *differ) log(old, new config.Log) {
+	var e edit
+	e.Alter("level", old.Level, new.Level)
+	e.Alter("format", old.Format, new.Format)
+	e.Alter("access", old.Access, new.Access)
+	e.Alter("log_empty", old.LogEmpty, new.LogEmpty)
+	d.altered("log", "", e)
 }
 
 func (d *differ) admin(old, new config.Admin) {
-	d.about = "admin"
-	d.key("listen", old.Listen, new.Listen, "")
-	d.key("mode", fmt.Sprintf("%#o", old.Mode), fmt.Sprintf("%#o", new.Mode), "")
-	d.key("probe_listen", old.ProbeListen, new.ProbeListen, "")
-	d.key("hosts", old.Settings.Hosts, new.Settings.Hosts, "")
-	d.key("token_file", old.TokenFile, new.TokenFile, "")
-	d.secret("tokens", old.Settings.Tokens, new.Settings.Tokens)
-	d.about = "admin.proxy"
-	d.key("enabled", old.Settings.Proxy.Enabled, new.Settings.Proxy.Enabled, "")
-	d.key("pool", old.Settings.Proxy.Pool, new.Settings.Proxy.Pool, "")
-	d.key("listen", old.ProxyListen, new.ProxyListen, "")
-	d.key("trusted_from", old.Settings.Proxy.TrustedFrom, new.Settings.Proxy.TrustedFrom, "")
-	d.key("response_timeout", old.Settings.Proxy.ResponseTimeout, new.Settings.Proxy.ResponseTimeout, "")
+	var e edit
+	e.Alter("listen", old.Listen, new.Listen)
+	e.Alter("mode", octal(old.Mode), octal(new.Mode))
+	e.Alter("probe_listen", old.ProbeListen, new.ProbeListen)
+	e.Alter("hosts", old.Settings.Hosts, new.Settings.Hosts)
+	e.Alter("token_file", old.TokenFile, new.TokenFile)
+	e.secret("tokens", !slices.Equal(old.Settings.Tokens, new.Settings.Tokens))
+	d.altered("admin", "", e)
+
+	var p edit
+	was, is := old.Settings.Proxy, new.Settings.Proxy
+	p.Alter("enabled", was.Enabled, is.Enabled)
+	p.Alter("pool", was.Pool, is.Pool)
+	p.Alter("listen", old.ProxyListen, new.ProxyListen)
+	p.list("trusted_from", was.TrustedFrom, is.TrustedFrom)
+	p.Alter("response_timeout", was.ResponseTimeout, is.ResponseTimeout)
+	d.altered("admin.proxy", "", p)
 }
+
+func octal(mode uint32) string { return fmt.Sprintf("%#o", mode) }
 
 func (d *differ) frontends(old, new []config.Frontend) {
 	before := make(map[string]config.Frontend)
@@ -82,56 +111,49 @@ func (d *differ) frontends(old, new []config.Frontend) {
 		before[f.Name] = f
 	}
 	for _, f := range new {
-		d.about = "frontend " + f.Name
 		if was, ok := before[f.Name]; ok {
 			d.frontend(was, f)
 		} else {
-			d.say("added, listens on %s", f.Listen)
+			d.note("frontend", f.Name, "added", "listens on "+f.Listen)
 		}
 		delete(before, f.Name)
 	}
 	for _, f := range old {
 		if _, gone := before[f.Name]; gone {
-			d.about = "frontend " + f.Name
-			d.say("removed, no longer listens on %s", f.Listen)
+			d.note("frontend", f.Name, "removed", "no longer listens on "+f.Listen)
 		}
 	}
 }
 
 func (d *differ) frontend(old, new config.Frontend) {
-	d.key("listen", old.Listen, new.Listen, "")
-	d.key("mode", fmt.Sprintf("%#o", old.Mode), fmt.Sprintf("%#o", new.Mode), "")
-	d.key("pool", old.Pool, new.Pool, "")
-	d.key("max_sessions", old.MaxSessions, new.MaxSessions, "")
-	d.admission(old.Admission, new.Admission)
+	var e edit
+	e.Alter("listen", old.Listen, new.Listen)
+	e.Alter("mode", octal(old.Mode), octal(new.Mode))
+	e.Alter("pool", old.Pool, new.Pool)
+	e.Alter("max_sessions", old.MaxSessions, new.MaxSessions)
+	e.admission(old.Admission, new.Admission)
 	was, is := old.Settings, new.Settings
-	d.key("attempts", was.Attempts, is.Attempts, "")
-	d.key("connect_timeout", was.ConnectTimeout, is.ConnectTimeout, "")
-	d.key("dial_budget", was.DialBudget, is.DialBudget, "")
-	d.key("idle_timeout", was.IdleTimeout, is.IdleTimeout, "")
-	d.key("half_close_timeout", was.HalfCloseTimeout, is.HalfCloseTimeout, "")
-	d.key("keepalive.idle", was.KeepAlive.Idle, is.KeepAlive.Idle, "")
-	d.key("keepalive.interval", was.KeepAlive.Interval, is.KeepAlive.Interval, "")
-	d.key("keepalive.count", was.KeepAlive.Count, is.KeepAlive.Count, "")
-	d.key("user_timeout", was.UserTimeout, is.UserTimeout, "")
+	e.Alter("attempts", was.Attempts, is.Attempts)
+	e.Alter("connect_timeout", was.ConnectTimeout, is.ConnectTimeout)
+	e.Alter("dial_budget", was.DialBudget, is.DialBudget)
+	e.Alter("idle_timeout", was.IdleTimeout, is.IdleTimeout)
+	e.Alter("half_close_timeout", was.HalfCloseTimeout, is.HalfCloseTimeout)
+	e.Alter("keepalive.idle", was.KeepAlive.Idle, is.KeepAlive.Idle)
+	e.Alter("keepalive.interval", was.KeepAlive.Interval, is.KeepAlive.Interval)
+	e.Alter("keepalive.count", was.KeepAlive.Count, is.KeepAlive.Count)
+	e.Alter("user_timeout", was.UserTimeout, is.UserTimeout)
+	d.altered("frontend", new.Name, e)
 }
 
-// admission tells what differs in who may come in. Lists may be long.
-func (d *differ) admission(old, new config.Admission) {
-	d.key("max_sessions_per_client", old.SessionsPerClient, new.SessionsPerClient, "")
-	d.key("max_rate_per_client", old.RatePerClient, new.RatePerClient, "")
-	d.list("allow", old.Allow, new.Allow)
-	d.list("deny", old.Deny, new.Deny)
-	d.key("proxy_protocol", old.Header, new.Header, "")
-	d.list("proxy_protocol_from", old.HeaderFrom, new.HeaderFrom)
-	d.key("proxy_header_timeout", old.HeaderTimeout, new.HeaderTimeout, "")
-}
-
-// list is key for a list that may be too long to show.
-func (d *differ) list(name string, old, new []netip.Prefix) {
-	if !slices.Equal(old, new) {
-		d.say("%s changed (%d entries -> %d)", name, len(old), len(new))
-	}
+// admission tells what differs in who may come in.
+func (e *edit) admission(old, new config.Admission) {
+	e.Alter("max_sessions_per_client", old.SessionsPerClient, new.SessionsPerClient)
+	e.Alter("max_rate_per_client", old.RatePerClient, new.RatePerClient)
+	e.list("allow", old.Allow, new.Allow)
+	e.list("deny", old.Deny, new.Deny)
+	e.Alter("proxy_protocol", old.Header, new.Header)
+	e.list("proxy_protocol_from", old.HeaderFrom, new.HeaderFrom)
+	e.Alter("proxy_header_timeout", old.HeaderTimeout, new.HeaderTimeout)
 }
 
 func (d *differ) pools(old, new []config.Pool) {
@@ -140,35 +162,62 @@ func (d *differ) pools(old, new []config.Pool) {
 		before[p.Name] = p
 	}
 	for _, p := range new {
-		d.about = "pool " + p.Name
+		var health edit
 		if was, ok := before[p.Name]; ok {
-			d.pool(was, p)
+			health.probing(was, p)
 		} else {
-			d.say("added (backends: %d)", len(p.Config.Backends))
+			d.note("pool", p.Name, "added", fmt.Sprintf("backends: %d", len(p.Config.Backends)))
 		}
+		d.pool(p, health)
 		delete(before, p.Name)
 	}
 	for _, p := range old {
 		if _, gone := before[p.Name]; gone {
-			d.about = "pool " + p.Name
-			d.say("removed")
+			d.gone(p)
 		}
 	}
 }
 
-// pool notes what pool.Apply cannot know: how the pool is probed.
-func (d *differ) pool(old, new config.Pool) {
-	d.key("health.probe", old.Probe.Kind, new.Probe.Kind, "")
-	d.secret("health.send", old.Probe.Send, new.Probe.Send)
-	d.key("health.expect", old.Probe.Expect, new.Probe.Expect, "")
-	d.key("health.path", old.Probe.Path, new.Probe.Path, "")
-	d.key("health.host", old.Probe.Host, new.Probe.Host, "")
-	d.key("health.status", old.Probe.Status, new.Probe.Status, "")
-	d.key("health.port", old.Probe.Port, new.Probe.Port, "")
-	d.key("health.address", old.Probe.Address, new.Probe.Address, "")
-	d.key("health.interval", old.Health.Interval, new.Health.Interval, "")
-	d.key("health.down_interval", old.Health.DownInterval, new.Health.DownInterval, "")
-	d.key("health.timeout", old.Health.Timeout, new.Health.Timeout, "")
-	d.key("health.rise", old.Health.Rise, new.Health.Rise, "")
-	d.key("health.fall", old.Health.Fall, new.Health.Fall, "")
+// pool adds what the pool itself tells. That of the pool as a whole is one edit.
+func (d *differ) pool(p config.Pool, health edit) {
+	var backends []pool.Edit
+	whole := health
+	for _, e := range d.own(p) {
+		if e.Kind != "pool" {
+			backends = append(backends, e)
+			continue
+		}
+		whole.Keys = append(whole.Keys, e.Keys...)
+		whole.Sessions, whole.Fate = e.Sessions, e.Fate
+	}
+	d.altered("pool", p.Name, whole)
+	d.edits = append(d.edits, backends...)
+}
+
+// gone adds a pool that is removed, and its backends with it.
+func (d *differ) gone(p config.Pool) {
+	whole := pool.Edit{Kind: "pool", Name: p.Name, Change: "removed"}
+	backends := d.own(config.Pool{Name: p.Name})
+	for _, e := range backends {
+		whole.Sessions += e.Sessions
+		whole.Fate = cmp.Or(whole.Fate, e.Fate)
+	}
+	d.edits = append(append(d.edits, whole), backends...)
+}
+
+// probing notes what a pool cannot know: how it is probed.
+func (e *edit) probing(old, new config.Pool) {
+	e.Alter("health.probe", old.Probe.Kind, new.Probe.Kind)
+	e.secret("health.send", old.Probe.Send != new.Probe.Send)
+	e.Alter("health.expect", old.Probe.Expect, new.Probe.Expect)
+	e.Alter("health.path", old.Probe.Path, new.Probe.Path)
+	e.Alter("health.host", old.Probe.Host, new.Probe.Host)
+	e.Alter("health.status", old.Probe.Status, new.Probe.Status)
+	e.Alter("health.port", old.Probe.Port, new.Probe.Port)
+	e.Alter("health.address", old.Probe.Address, new.Probe.Address)
+	e.Alter("health.interval", old.Health.Interval, new.Health.Interval)
+	e.Alter("health.down_interval", old.Health.DownInterval, new.Health.DownInterval)
+	e.Alter("health.timeout", old.Health.Timeout, new.Health.Timeout)
+	e.Alter("health.rise", old.Health.Rise, new.Health.Rise)
+	e.Alter("health.fall", old.Health.Fall, new.Health.Fall)
 }

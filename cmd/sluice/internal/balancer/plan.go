@@ -6,12 +6,12 @@ import (
 
 	"sluice/admin"
 	"sluice/cmd/internal/config"
+	"sluice/pool"
 )
 
 // plan is what a reload would change.
 type plan struct {
 	config *config.Config
-	lines  []string       // what changes, but for what only the pools can tell
 	open   []want         // sockets to be bound
 	keep   map[place]want // sockets that stay, as the new configuration wants them
 	close  map[place]*socket
@@ -21,7 +21,6 @@ type plan struct {
 func (b *Balancer) plan(c *config.Config) *plan {
 	p := &plan{
 		config: c,
-		lines:  differences(b.config, c),
 		keep:   make(map[place]want),
 		close:  make(map[place]*socket),
 	}
@@ -38,6 +37,83 @@ func (b *Balancer) plan(c *config.Config) *plan {
 		}
 	}
 	return p
+}
+
+// edits tells what c changes, and what it means to the sessions there are. pools
+// tells it of the pools that c has.
+func (b *Balancer) edits(c *config.Config, pools func(config.Pool) []pool.Edit) []pool.Edit {
+	listed := make(map[string]bool)
+	for _, p := range c.Pools {
+		listed[p.Name] = true
+	}
+	all := differences(b.config, c, func(p config.Pool) []pool.Edit {
+		if !listed[p.Name] {
+			return b.pools[p.Name].pool.CompareClose()
+		}
+		return pools(p)
+	})
+	for i := range all {
+		switch e := &all[i]; e.Kind {
+		case "frontend":
+			b.touch(e)
+		case "process":
+			b.mark(e, c)
+		}
+	}
+	return all
+}
+
+// touch tells of the sessions of a frontend. They outlive it, and keep what they
+// began with.
+func (b *Balancer) touch(e *pool.Edit) {
+	if f := b.frontends[e.Name]; f != nil {
+		e.Sessions = f.Status().Active
+	}
+	if e.Sessions > 0 {
+		e.Fate = pool.FateStay
+	}
+}
+
+// mark tells which keys take effect at the next start only.
+func (b *Balancer) mark(e *pool.Edit, c *config.Config) {
+	waits := b.restartNeeded(c)
+	for i, k := range e.Keys {
+		switch {
+		case slices.Contains(waits, "process."+k.Key):
+			e.Keys[i].Note = "takes effect at the next start"
+		case k.Key == "engine" || k.Key == "loops":
+			e.Keys[i].Note = "which is what runs"
+		}
+	}
+}
+
+// foresee returns what applying c would change in its pool.
+func (b *Balancer) foresee(c config.Pool) []pool.Edit {
+	w := b.pools[c.Name]
+	if w == nil {
+		w = b.retired.pools[c.Name].watchedPool
+	}
+	if w != nil {
+		return w.pool.Compare(c.Config)
+	}
+	empty := c.Config
+	empty.Backends = nil
+	return pool.New(c.Name, empty, pool.Hooks{}).Compare(c.Config)
+}
+
+// linesOf says the same as edits, in words. The backends of a pool that comes or
+// goes are not told one by one.
+func linesOf(edits []pool.Edit) (lines []string) {
+	whole := make(map[string]bool)
+	for _, e := range edits {
+		if e.Kind == "pool" && e.Change != "altered" {
+			whole[e.Name] = true
+		}
+		if e.Kind != "backend" || !whole[e.Pool] {
+			lines = append(lines, e.Lines()...)
+		}
+	}
+	return lines
 }
 
 // wanted lists the sockets that c asks for, in the order of the file.

@@ -9,6 +9,7 @@ import (
 	"sluice/admin"
 	"sluice/cmd/internal/config"
 	"sluice/cmd/sluice/internal/watch"
+	"sluice/pool"
 )
 
 // Reload loads the configuration again, makes it current, and logs what came of
@@ -68,19 +69,25 @@ func (b *Balancer) reload(l loaded) (admin.Reloaded, error) {
 		return admin.Reloaded{}, ErrStopping
 	}
 	c, err := l.config, l.err
-	var changes []string
+	var edits []pool.Edit
 	if err == nil {
-		changes, err = b.update(c)
+		edits, err = b.update(c)
 	}
 	if err != nil {
 		return admin.Reloaded{}, mistakes(err)
 	}
+	return b.answer(c, edits), nil
+}
+
+// answer is what a reload, or a dry run, says of c.
+func (b *Balancer) answer(c *config.Config, edits []pool.Edit) admin.Reloaded {
 	return admin.Reloaded{
 		Generation:    b.view.Load().generation,
-		Changes:       changes,
+		Changes:       linesOf(edits),
+		Plan:          edits,
 		Warnings:      b.warnings(c),
 		RestartNeeded: b.restartNeeded(c),
-	}, nil
+	}
 }
 
 // loaded is what came of reading the configuration.

@@ -6,6 +6,7 @@ import (
 
 	"sluice/admin"
 	"sluice/cmd/internal/config"
+	"sluice/pool"
 )
 
 func TestOverlap(t *testing.T) {
@@ -94,6 +95,11 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// told are the lines of what differs, but for what pools tell.
+func told(old, new *config.Config) []string {
+	return linesOf(differences(old, new, func(config.Pool) []pool.Edit { return nil }))
+}
+
 // Every key of the file that differs has a line that names it as the file does.
 func TestDifferences(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
@@ -109,9 +115,9 @@ func TestDifferences(t *testing.T) {
 		{"[[pool.backend]]", "[pool.health]\nrise = 5\ninterval = \"3s\"\n[[pool.backend]]", "pool p: health.interval 2s -> 3s; pool p: health.rise 2 -> 5"},
 		{"[[pool.backend]]", "[pool.health]\nsend = \"AUTH hush\"\n[[pool.backend]]", "pool p: health.send changed"},
 		{"[[pool.backend]]", "[pool.health]\nprobe = \"none\"\n[[pool.backend]]", "pool p: health.probe tcp -> none"},
-		{"[[pool.backend]]", "[[pool]]\nname = \"q\"\n[[pool.backend]]", "pool q: added (backends: 1)"},
+		{"[[pool.backend]]", "[[pool]]\nname = \"q\"\n[[pool.backend]]", "pool q: added, backends: 1"},
 	} {
-		got := strings.Join(differences(parsed(t), parsed(t, c.from, c.to)), "; ")
+		got := strings.Join(told(parsed(t), parsed(t, c.from, c.to)), "; ")
 		if got != c.want {
 			t.Errorf("%q: got %q, want %q", c.to, got, c.want)
 		}
@@ -122,7 +128,7 @@ func TestDifferences(t *testing.T) {
 func TestDifferencesHideTokens(t *testing.T) {
 	old, new := parsed(t), parsed(t)
 	new.Admin.Settings.Tokens = append(new.Admin.Settings.Tokens, admin.Token{Secret: "hush"})
-	if got := differences(old, new); len(got) != 1 || got[0] != "admin: tokens changed" {
+	if got := told(old, new); len(got) != 1 || got[0] != "admin: tokens changed" {
 		t.Errorf("got %q", got)
 	}
 }

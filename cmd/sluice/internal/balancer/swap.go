@@ -11,17 +11,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// swap makes p's configuration current and returns one line for each change.
+// swap makes p's configuration current and returns what that changed.
 // The order keeps every new session possible throughout: pools first, then the
 // frontends that choose among them, then the sockets that feed those; what is
 // no longer used goes last.
-func (b *Balancer) swap(p *plan, opened []*socket) []string {
+func (b *Balancer) swap(p *plan, opened []*socket) []pool.Edit {
 	c := p.config
 	b.options.Logs.Use(c.Log)
 	b.limit.Set(c.Process.MaxSessions)
 	b.advise(c)
-	changes := append(p.lines, b.regained(opened)...)
-	changes = append(changes, b.usePools(c.Pools)...)
+	pools := b.usePools(c.Pools)
+	edits := b.edits(c, func(p config.Pool) []pool.Edit { return pools[p.Name] })
+	edits = append(edits, b.regained(opened)...)
 	b.useFrontends(c)
 	b.useSockets(p, opened)
 	b.retire(c)
@@ -29,43 +30,48 @@ func (b *Balancer) swap(p *plan, opened []*socket) []string {
 	b.publish()
 	b.admin.Use(c.Admin.Settings)
 	b.useWatch(c)
-	if len(changes) == 0 {
-		changes = []string{"file: the order of its entries changed"}
+	return orOrder(edits)
+}
+
+// orOrder says what it is when nothing else differs.
+func orOrder(edits []pool.Edit) []pool.Edit {
+	if len(edits) > 0 {
+		return edits
 	}
-	return changes
+	return []pool.Edit{{Kind: "file", Change: "altered", Keys: []pool.Key{{Key: "order of its entries"}}}}
 }
 
 // regained tells of the addresses that were lost (see restore) and are back.
-func (b *Balancer) regained(opened []*socket) (lines []string) {
+func (b *Balancer) regained(opened []*socket) (edits []pool.Edit) {
 	for _, w := range wanted(b.config) {
 		for _, s := range opened {
 			if s.place == w.place {
-				lines = append(lines, s.who()+": listens on "+s.listen+" again")
+				edits = append(edits, pool.Edit{Kind: "address", Name: s.listen, Change: "regained", Note: "by " + s.who()})
 			}
 		}
 	}
-	return lines
+	return edits
 }
 
-// usePools applies the file's view of every pool, and returns what the pools
-// say about it.
-func (b *Balancer) usePools(cs []config.Pool) (changes []string) {
+// usePools applies the file's view of every pool, and returns what that changed,
+// by the pools' names.
+func (b *Balancer) usePools(cs []config.Pool) map[string][]pool.Edit {
+	changed := make(map[string][]pool.Edit)
 	for _, c := range cs {
 		w := b.pools[c.Name]
 		if w == nil {
 			w = b.retired.pool(c.Name)
 		}
 		if w == nil {
+			changed[c.Name] = b.foresee(c)
 			w = b.newPool(c)
 		} else {
-			for _, e := range w.apply(c) {
-				changes = append(changes, e.Lines()...)
-			}
+			changed[c.Name] = w.apply(c)
 		}
 		b.pools[c.Name] = w
 		w.probe(c, b.probe(c))
 	}
-	return changes
+	return changed
 }
 
 // useFrontends gives every frontend of the file its pool and settings.

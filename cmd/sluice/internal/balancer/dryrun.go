@@ -1,0 +1,84 @@
+package balancer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sluice/admin"
+	"sluice/cmd/internal/config"
+	"sluice/l4"
+)
+
+// sent is the name of a configuration that came without one.
+const sent = "config"
+
+// Plan tells what a reload would change, and what becomes of the sessions; with a
+// text, what one of a file with that text would. It changes nothing and logs
+// nothing. The error is the one of the reload, as far as that can be known.
+func (b *Balancer) Plan(ctx context.Context, text []byte) (admin.Reloaded, error) {
+	if err := b.take(ctx); err != nil { // one at a time: a large text costs
+		return admin.Reloaded{}, err
+	}
+	defer b.give()
+	c, err := b.sketch(text)
+	if err != nil {
+		return admin.Reloaded{}, mistakes(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopping {
+		return admin.Reloaded{}, ErrStopping
+	}
+	if same(b.config, c) && b.bound(c) {
+		done := b.answer(c, nil)
+		done.DryRun = true
+		return done, nil
+	}
+	return b.dryRun(c)
+}
+
+func (b *Balancer) sketch(text []byte) (*config.Config, error) {
+	if len(text) > 0 {
+		return config.Sketch(sent, text, b.tokenFile())
+	}
+	l := b.load()
+	return l.config, l.err
+}
+
+// dryRun is apply that stops before the first change.
+func (b *Balancer) dryRun(c *config.Config) (admin.Reloaded, error) {
+	p := b.plan(c)
+	if err := b.noCircle(p); err != nil {
+		return admin.Reloaded{}, mistakes(err)
+	}
+	unknown, err := p.tryOpen()
+	if err != nil {
+		return admin.Reloaded{}, mistakes(err)
+	}
+	done := b.answer(c, orOrder(b.edits(c, b.foresee)))
+	done.DryRun, done.Unknown = true, unknown
+	return done, nil
+}
+
+// tryOpen finds out which of the sockets that are to be opened cannot be, and
+// where that is not known.
+func (p *plan) tryOpen() (unknown []string, err error) {
+	var errs []error
+	for _, w := range p.open {
+		blockers := p.inTheWay(w)
+		err := l4.Try(w.listen)
+		switch {
+		case err == nil:
+		case errors.Is(err, l4.ErrUntried):
+			unknown = append(unknown, fmt.Sprintf("%s: whether %s can be bound: %v", w.who(), w.listen, err))
+		case inUse(err) && len(blockers) > 0:
+			unknown = append(unknown, fmt.Sprintf("%s: whether %s can be bound: only once %s is closed, which the reload does first",
+				w.who(), w.listen, blockers[0].listen))
+		default:
+			errs = append(errs, fmt.Errorf("%s: listen on %s: %w", w.who(), w.listen, reason(err)))
+		}
+	}
+	return slices.Clip(unknown), errors.Join(errs...)
+}

@@ -1,0 +1,165 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sluice/l4/l4test"
+)
+
+// planned are three sessions over two frontends and two backends, and a text
+// that touches each in another way.
+func planned(t *testing.T) (d *daemon, next string) {
+	t.Helper()
+	a, b, c := l4test.Serve(t, l4test.Tag("A")), l4test.Serve(t, l4test.Tag("B")), l4test.Serve(t, l4test.Tag("C"))
+	text := func(limit, keys string, backends ...string) string {
+		return head + frontendText("web", free, "p", limit) + poolText("p", keys, backends...)
+	}
+	d = startDaemon(t, text("", "", "A="+a.Addr, "B="+b.Addr)+
+		frontendText("old", free, "q")+poolText("q", `on_remove = "close"`, "C="+c.Addr))
+	for range 2 {
+		open(t, d.frontend("web").Listen)
+	}
+	open(t, d.frontend("old").Listen)
+	return d, text("max_sessions = 9", `drain_timeout = "3s"`, "A="+a.Addr+"\nweight = 3", "D="+c.Addr) +
+		frontendText("new", free, "r") + poolText("r", "", "E="+c.Addr)
+}
+
+// wantPlan are the edits that planned comes to, in short.
+var wantPlan = []string{
+	"frontend web altered 2 stay [max_sessions 0 9]",
+	"frontend new added 0 ",
+	"frontend old removed 1 stay",
+	"pool p altered 2 stay [drain_timeout 0s 3s]",
+	"backend p/B removed 1 drain, for 3s at most",
+	"backend p/A altered 1 stay [weight 1 3]",
+	"backend p/D added 0 ",
+	"pool r added 0 ",
+	"backend r/E added 0 ",
+	"pool q removed 1 are closed",
+	"backend q/C removed 1 are closed",
+}
+
+func (a reloadAnswer) edits() (short []string) {
+	for _, e := range a.Plan {
+		name := e.Name
+		if e.Pool != "" {
+			name = e.Pool + "/" + e.Name
+		}
+		line := fmt.Sprintf("%s %s %s %d %s", e.Kind, name, e.Change, e.Sessions, e.Fate)
+		for _, k := range e.Keys {
+			line += fmt.Sprintf(" [%s %s %s]", k.Key, k.From, k.To)
+		}
+		short = append(short, line)
+	}
+	return short
+}
+
+// A dry run tells everything and touches nothing; the reload then does what it
+// told.
+func TestPlanIsWhatTheReloadDoes(t *testing.T) {
+	t.Parallel()
+	d, next := planned(t)
+	before := d.view()
+	status, dry := d.plan(next)
+	if status != http.StatusOK || !dry.DryRun || dry.Generation != 1 {
+		t.Fatalf("got %d %+v", status, dry)
+	}
+	if got := dry.edits(); !slices.Equal(got, wantPlan) {
+		t.Errorf("got the plan\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(wantPlan, "\n"))
+	}
+	after := d.view()
+	if after.Generation != 1 || after.LastReload.By != "start" || fmt.Sprint(before.Frontends) != fmt.Sprint(after.Frontends) {
+		t.Errorf("the dry run changed something: before %+v, after %+v", before, after)
+	}
+	for _, msg := range []string{reloaded, refused, unchanged} {
+		if lines := d.lines(msg); len(lines) != 0 {
+			t.Errorf("the dry run is in the log as a reload: %v", lines)
+		}
+	}
+	_, done := d.reload(next)
+	if got := done.edits(); !slices.Equal(got, wantPlan) || done.DryRun || done.Generation != 2 {
+		t.Errorf("the reload did\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(wantPlan, "\n"))
+	}
+	if !slices.Equal(dry.Changes, done.Changes) {
+		t.Errorf("the lines of the dry run\n%q\nare not those of the reload\n%q", dry.Changes, done.Changes)
+	}
+	if _, again := d.plan(next); len(again.Plan) != 0 || len(again.Changes) != 0 || !again.DryRun {
+		t.Errorf("a plan of what is in force: got %+v", again)
+	}
+}
+
+// plan sends text for a dry run.
+func (d *daemon) plan(text string) (status int, a reloadAnswer) {
+	d.t.Helper()
+	status, body := d.ask("POST", "/reload?dry_run=true", unwatched(text))
+	if err := json.Unmarshal([]byte(body), &a); err != nil {
+		d.t.Fatalf("answer to a dry run: %v: %s", err, body)
+	}
+	return status, a
+}
+
+// A dry run finds every mistake that the reload would, also that an address is
+// taken, and says what it cannot know.
+func TestPlanFindsWhatTheReloadWould(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	for name, b := range broken {
+		if text := b.change(good); text != "" {
+			status, answer := d.plan(text)
+			if status != http.StatusUnprocessableEntity || !strings.Contains(answer.Error, b.names) {
+				t.Errorf("%s: got %d %+v, want 422 and %q named", name, status, answer, b.names)
+			}
+		}
+	}
+	busy := l4test.Serve(t, l4test.Echo)
+	status, answer := d.plan(good + frontendText("new", busy.Addr, "p"))
+	want := "frontend new: listen on " + busy.Addr + ": bind: address already in use"
+	if status != http.StatusUnprocessableEntity || len(answer.Errors) != 1 || answer.Errors[0] != want {
+		t.Errorf("got %d %+v, want 422 and %q", status, answer, want)
+	}
+	socket := "unix:" + filepath.Join(t.TempDir(), "s")
+	if _, answer = d.plan(good + frontendText("new", socket, "p")); len(answer.Unknown) != 1 || !strings.Contains(answer.Unknown[0], socket) {
+		t.Errorf("got %+v, want what is unknown of %s", answer, socket)
+	}
+}
+
+// A dry run of the file itself needs no body.
+func TestPlanOfTheFile(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	d.write(strings.Replace(good, `pool = "p"`, "pool = \"p\"\nattempts = 2", 1))
+	status, answer := d.plan("")
+	if got := answer.edits(); status != http.StatusOK || len(got) != 1 || got[0] != "frontend web altered 0  [attempts 3 2]" {
+		t.Errorf("got %d %q", status, got)
+	}
+}
+
+// Whoever may ask for a plan cannot have other files opened by it.
+func TestPlanOpensNoFile(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("neither token nor anything\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var answers []string
+	for _, path := range []string{secret, secret + ".none", "/dev/zero"} {
+		status, answer := d.plan(strings.Replace(good, "[admin]\n", "[admin]\ntoken_file = \""+path+"\"\n", 1))
+		if status != http.StatusOK || !strings.Contains(fmt.Sprint(answer.Warnings), "is not read for a plan") {
+			t.Errorf("%s: got %d %+v", path, status, answer)
+		}
+		answers = append(answers, strings.ReplaceAll(fmt.Sprint(status, answer.Errors, len(answer.Warnings)), path, ""))
+	}
+	if answers[0] != answers[1] || answers[0] != answers[2] {
+		t.Errorf("the answers tell the files apart: %q", answers)
+	}
+}
