@@ -1,16 +1,27 @@
 package access
 
 import (
+	"cmp"
 	"encoding/binary"
 	"net/netip"
 	"slices"
-	"sort"
 )
 
 // Set is a set of addresses, made of prefixes. nil and the zero value are empty.
 // It never changes, so it is safe for concurrent use.
 type Set struct {
-	v4, v6 []span // sorted; no two touch
+	v4 spans[uint32]
+	v6 spans[number]
+}
+
+// spans are sorted ranges of which no two touch. First and last are apart, and as
+// small as they can be: with very many, a look-up is a matter of cache misses.
+type spans[N any] struct{ first, last []N }
+
+// has reports whether n is in one of the ranges.
+func (s *spans[N]) has(n N, compare func(a, b N) int) bool {
+	at, found := slices.BinarySearchFunc(s.first, n, compare)
+	return found || at > 0 && compare(n, s.last[at-1]) <= 0
 }
 
 // span is a range of addresses of one family, both ends included.
@@ -19,8 +30,8 @@ type span struct{ first, last number }
 // number is an address as one big number; an IPv4 address is in low.
 type number struct{ high, low uint64 }
 
-func (n number) less(m number) bool {
-	return n.high < m.high || n.high == m.high && n.low < m.low
+func compare(a, b number) int {
+	return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low))
 }
 
 // next returns n + 1; 0 after the last.
@@ -34,18 +45,21 @@ func (n number) next() number {
 
 // NewSet returns the set of the addresses in list.
 func NewSet(list []netip.Prefix) *Set {
-	s := &Set{}
+	var v4, v6 []span
 	for _, p := range list {
-		if p = normal(p); !p.IsValid() {
-			continue
+		if p = normal(p); p.Addr().Is4() {
+			v4 = append(v4, spanOf(p))
+		} else if p.IsValid() {
+			v6 = append(v6, spanOf(p))
 		}
-		spans := &s.v6
-		if p.Addr().Is4() {
-			spans = &s.v4
-		}
-		*spans = append(*spans, spanOf(p))
 	}
-	s.v4, s.v6 = joined(s.v4), joined(s.v6)
+	s := &Set{}
+	for _, r := range joined(v4) {
+		s.v4.first, s.v4.last = append(s.v4.first, uint32(r.first.low)), append(s.v4.last, uint32(r.last.low))
+	}
+	for _, r := range joined(v6) {
+		s.v6.first, s.v6.last = append(s.v6.first, r.first), append(s.v6.last, r.last)
+	}
 	return s
 }
 
@@ -84,25 +98,17 @@ func numberOf(a netip.Addr) number {
 
 // joined sorts spans and makes one of those that overlap or touch.
 func joined(spans []span) []span {
-	slices.SortFunc(spans, func(a, b span) int {
-		switch {
-		case a.first.less(b.first):
-			return -1
-		case b.first.less(a.first):
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(spans, func(a, b span) int { return compare(a.first, b.first) })
 	var out []span
 	for _, s := range spans {
 		at := len(out) - 1
-		if at < 0 || out[at].last.less(s.first) && out[at].last.next() != s.first {
+		if at < 0 || compare(out[at].last, s.first) < 0 && out[at].last.next() != s.first {
 			out = append(out, s)
-		} else if out[at].last.less(s.last) {
+		} else if compare(out[at].last, s.last) < 0 {
 			out[at].last = s.last
 		}
 	}
-	return slices.Clip(out)
+	return out
 }
 
 // Has reports whether a is in the set. The zero Addr is in none.
@@ -110,14 +116,11 @@ func (s *Set) Has(a netip.Addr) bool {
 	if s == nil || !a.IsValid() {
 		return false
 	}
-	a = a.Unmap()
-	spans, n := s.v6, numberOf(a)
-	if a.Is4() {
-		spans = s.v4
+	if a = a.Unmap(); a.Is4() {
+		return s.v4.has(uint32(numberOf(a).low), cmp.Compare[uint32])
 	}
-	at := sort.Search(len(spans), func(i int) bool { return !spans[i].last.less(n) })
-	return at < len(spans) && !n.less(spans[at].first)
+	return s.v6.has(numberOf(a), compare)
 }
 
 // Empty reports whether nothing is in the set.
-func (s *Set) Empty() bool { return s == nil || len(s.v4)+len(s.v6) == 0 }
+func (s *Set) Empty() bool { return s == nil || len(s.v4.first)+len(s.v6.first) == 0 }
