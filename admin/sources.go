@@ -61,7 +61,7 @@ type About struct {
 // Drain is how the end of the process goes on.
 type Drain struct {
 	Since        time.Time `json:"since"`
-	AcceptsUntil time.Time `json:"accepts_until,omitzero"` // when the listeners close; zero: they did at once
+	AcceptsUntil time.Time `json:"accepts_until"` // when the listeners close
 	Until        time.Time `json:"until"`                  // when the sessions left are cut
 	Sessions     int64     `json:"sessions"`               // that are left, requests through /proxy included
 }

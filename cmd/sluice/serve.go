@@ -129,7 +129,10 @@ func stop(b *balancer.Balancer, m *systemd.Manager, signals <-chan os.Signal) er
 		case <-drained:
 			return nil
 		case s := <-signals:
-			if s != syscall.SIGHUP && time.Since(began) > doubled {
+			switch {
+			case s == syscall.SIGHUP:
+				go b.Reload(context.Background(), "SIGHUP") // it tells the log that it is too late
+			case time.Since(began) > doubled:
 				return errForced
 			}
 		case <-tick.C:

@@ -373,3 +373,73 @@ func TestReloadWhileStopping(t *testing.T) {
 		t.Errorf("got exit status %d, want 0", status)
 	}
 }
+
+// B136: before the listeners close an outer balancer can learn of it. All that
+// while clients are served, and a second signal ends it at once.
+func TestStopPreDrainDelay(t *testing.T) {
+	t.Parallel()
+	a := l4test.Serve(t, l4test.Tag("A"))
+	text := head + "[process]\ndrain_timeout = \"60s\"\npre_drain_delay = \"4s\"\n" + frontendText("web", free, "p") + poolText("p", "", "A="+a.Addr)
+	d := startDaemon(t, text)
+	web := d.frontend("web").Listen
+	held, _ := open(t, web)
+	began := time.Now()
+	d.signal(syscall.SIGTERM)
+	d.await("the drain", "draining")
+	for _, path := range []string{"/readyz", "/readyz/web"} {
+		if status, body := d.ask("GET", path, ""); status != http.StatusServiceUnavailable || !strings.Contains(body, "draining") {
+			t.Errorf("%s in the delay: got %d %s", path, status, body)
+		}
+	}
+	var status struct {
+		Draining bool
+		Drain    struct {
+			Since, Until time.Time
+			Accepts      time.Time `json:"accepts_until"`
+			Sessions     int
+		}
+	}
+	_, body := d.ask("GET", "/status", "")
+	if err := json.Unmarshal([]byte(body), &status); err != nil {
+		t.Fatal(err)
+	}
+	if s := status.Drain; !status.Draining || s.Sessions < 1 || s.Accepts.Sub(s.Since) != 4*time.Second || s.Until.Sub(s.Accepts) != time.Minute {
+		t.Errorf("status in the delay: %+v", status)
+	}
+	if status, body := d.ask("POST", "/reload", ""); status != http.StatusUnprocessableEntity || !strings.Contains(body, "draining") {
+		t.Errorf("reload in the delay: got %d %s", status, body)
+	}
+	d.signal(syscall.SIGHUP)
+	d.await("the refusal", "reload refused, nothing changed")
+	served := 0
+	eventually(t, "the listener closes", func() bool {
+		tag, err := visit(web)
+		if err == nil && tag == "A" {
+			served++
+		}
+		return err != nil
+	})
+	if took := time.Since(began); served == 0 || took < 4*time.Second {
+		t.Errorf("%d clients were served, and the first was refused after %v", served, took)
+	}
+	echoes(t, held)
+	held.Close()
+	if status := d.exit(); status != 0 {
+		t.Errorf("got exit status %d, want 0", status)
+	}
+}
+
+func TestStopSecondSignalInTheDelay(t *testing.T) {
+	t.Parallel()
+	a := l4test.Serve(t, l4test.Tag("A"))
+	d := startDaemon(t, head+"[process]\npre_drain_delay = \"60s\"\n"+frontendText("web", free, "p")+poolText("p", "", "A="+a.Addr))
+	d.signal(syscall.SIGTERM)
+	d.await("the drain", "draining")
+	eventually(t, "the exit", func() bool {
+		_ = d.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
+		return d.ended()
+	})
+	if status := d.exit(); status != 1 {
+		t.Errorf("got exit status %d, want 1", status)
+	}
+}

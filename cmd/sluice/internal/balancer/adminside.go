@@ -49,6 +49,7 @@ func (b *Balancer) about() admin.About {
 		Sessions:   b.limit.Active(),
 		Limit:      b.limit.Max(),
 		StateFile:  b.state.Status(),
+		Drain:      b.drainStatus(),
 
 		LastReload:    *b.last.Load(),
 		RestartNeeded: b.restartNeeded(b.view.Load().config),

@@ -42,7 +42,7 @@ import (
 )
 
 // ErrStopping is the answer to a reload that comes too late.
-var ErrStopping = errors.New("the process is shutting down")
+var ErrStopping = errors.New("the process is draining before its end, and reloads no more")
 
 // Options are what a balancer is made of. File, Inherited and Reloading may be
 // left out.
@@ -69,6 +69,7 @@ type Balancer struct {
 	admin    *admin.Server
 	state    *state.Keeper // of what the API changed
 	draining atomic.Bool
+	drains   atomic.Pointer[admin.Drain] // nil before; without Sessions
 	view     atomic.Pointer[view]
 	last     atomic.Pointer[admin.LastReload]
 	dealt    atomic.Pointer[watch.Reading] // content that was applied, or refused and told

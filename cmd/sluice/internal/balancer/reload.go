@@ -16,6 +16,10 @@ import (
 // it. by is who asked for it; ctx bounds its wait for an earlier reload. An error
 // means that nothing changed.
 func (b *Balancer) Reload(ctx context.Context, by string) (admin.Reloaded, error) {
+	if b.draining.Load() { // told at once, whatever the file system does
+		b.options.Logs.Reload(by, admin.Reloaded{}, ErrStopping)
+		return admin.Reloaded{}, ErrStopping
+	}
 	if err := b.take(ctx); err != nil {
 		return admin.Reloaded{}, err
 	}

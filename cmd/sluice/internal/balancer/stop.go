@@ -12,10 +12,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// Stop drains and ends everything: it stops accepting, waits until the last
-// session and the last request through /proxy are gone or the drain timeout is
-// over, cuts the rest, and closes the admin side last. Another call waits for
-// the first.
+// Stop drains and ends everything: it is not ready from then on, stops accepting
+// after the delay before that, waits until the last session and the last request
+// through /proxy are gone or the drain timeout is over, cuts the rest, and closes
+// the admin side last. Another call waits for the first.
 func (b *Balancer) Stop() { b.ending.Do(b.stop) }
 
 func (b *Balancer) stop() {
@@ -25,14 +25,20 @@ func (b *Balancer) stop() {
 	b.stopping = true
 	b.mu.Unlock()
 	b.endWatch()
-	timeout := b.config.Process.DrainTimeout
-	b.log.Info("draining", zap.Int64(logs.Sessions, b.limit.Active()+b.admin.Active()),
-		zap.Duration(logs.Timeout, timeout))
+	d := newDrain(began, b.config.Process)
+	b.drains.Store(d)
+	b.log.Info("draining", zap.Int64(logs.Sessions, b.left()),
+		zap.Duration(logs.Delay, b.config.Process.PreDrainDelay), zap.Duration(logs.Timeout, b.config.Process.DrainTimeout))
 
+	over, tells := make(chan struct{}), new(sync.WaitGroup)
+	tells.Go(func() { everyNowAndThen(over, func() { b.tellProgress(d) }) })
+	time.Sleep(time.Until(d.AcceptsUntil))
 	b.closeClients()
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithDeadline(context.Background(), d.Until)
 	defer cancel()
 	cut := b.drain(ctx)
+	close(over)
+	tells.Wait()
 	b.engine.Close()
 	if n := b.engine.Dropped(); n > 0 {
 		b.log.Warn("session records dropped: sessions ended faster than they could be recorded", zap.Int64(logs.Count, n))

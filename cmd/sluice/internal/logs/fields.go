@@ -31,6 +31,7 @@ const (
 	Changes    = "changes"
 	Count      = "count"
 	Cut        = "cut"
+	Delay      = "delay"
 	Engine     = "engine"
 	Error      = "error"
 	Errors     = "errors"
@@ -48,7 +49,9 @@ const (
 	Timeout    = "timeout"
 	To         = "to"
 	Took       = "took"
+	Until      = "until"
 	Version    = "version"
+	WaitsFor   = "waits_for"
 
 	RestartNeeded = "restart_needed"
 )
