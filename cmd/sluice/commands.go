@@ -37,10 +37,11 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newRun(), newCheck(), newDemo(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newDemo(), newVersion(), newMan())
 	for _, c := range root.Commands() {
 		c.Args = usage(noArgument)
 	}
+	root.AddCommand(newCompletion())
 	return root
 }
 
@@ -70,7 +71,9 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 
 // configFlag adds -c.
 func configFlag(cmd *cobra.Command) *string {
-	return cmd.Flags().StringP("config", "c", "config.toml", "configuration `file`")
+	path := cmd.Flags().StringP("config", "c", "config.toml", "configuration `file`")
+	_ = cmd.MarkFlagFilename("config", "toml") // for completion; it has just been made
+	return path
 }
 
 func newRun() *cobra.Command {

@@ -5,6 +5,8 @@
 //	sluice check [-c config.toml]   find every mistake in a configuration
 //	sluice demo                     see it work, with nothing to install
 //	sluice version
+//	sluice man
+//	sluice completion bash|zsh|fish
 //
 // This package reads the command line, owns the signals, and sets the exit
 // status; everything that runs is held by internal/balancer.
