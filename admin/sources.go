@@ -97,6 +97,10 @@ type Reloaded struct {
 	RestartNeeded []string `json:"restart_needed,omitempty"`
 }
 
+// Sent stands, in messages about a text that Plan was given, where the path of a
+// file stands in others.
+const Sent = "(sent)"
+
 // ErrOwnAddress means that a dial of a backend would come back to this process,
 // so that one client would become sessions without end.
 var ErrOwnAddress = errors.New("sessions would go in a circle")

@@ -3,6 +3,7 @@
 //
 //	sluice run   [-c config.toml]   serve
 //	sluice check [-c config.toml]   find every mistake in a configuration
+//	sluice plan  [-c config.toml]   show what a reload with it would change
 //	sluice demo                     see it work, with nothing to install
 //	sluice version
 //	sluice man

@@ -163,3 +163,94 @@ func TestPlanOpensNoFile(t *testing.T) {
 		t.Errorf("the answers tell the files apart: %q", answers)
 	}
 }
+
+// sluice plan shows it to people, and to programs.
+func TestPlanCommand(t *testing.T) {
+	d, next := planned(t)
+	path := textFile(t, unwatched(next))
+	status, stdout, stderr := sluiceRun(t, "plan", "-c", path, "--admin", d.admin)
+	for _, want := range []string{
+		"~ frontend web: 2 sessions stay\n    max_sessions 0 -> 9\n",
+		"+ frontend new, listens on 127.0.0.1:0\n",
+		"- frontend old, no longer listens on 127.0.0.1:0: 1 session, to stay\n",
+		"~ pool p: 2 sessions stay\n    drain_timeout 0s -> 3s\n",
+		"): 1 session, to drain, for 3s at most\n",
+		"- pool q: 1 session, to be closed\n- backend C of pool q (",
+		"4 added, 4 removed, 3 altered; nothing was done, generation 1 runs\n",
+		"warning: " + path + ":",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the plan lacks %q", want)
+		}
+	}
+	if status != 0 || stderr != "" {
+		t.Errorf("got status %d, stderr %q and\n%s", status, stderr, stdout)
+	}
+	status, stdout, _ = sluiceRun(t, "plan", "-c", path, "--admin", d.admin, "--json")
+	var answer reloadAnswer
+	if err := json.Unmarshal([]byte(stdout), &answer); err != nil || status != 0 {
+		t.Fatalf("--json: got status %d, %v: %s", status, err, stdout)
+	}
+	if got := answer.edits(); !slices.Equal(got, wantPlan) || !answer.DryRun {
+		t.Errorf("--json: got %q", got)
+	}
+	if v := d.view(); v.Generation != 1 {
+		t.Errorf("got generation %d, want 1", v.Generation)
+	}
+}
+
+// The exit status and the words of a plan that cannot be: the reload would be
+// refused, or nobody answers.
+func TestPlanCommandFails(t *testing.T) {
+	d, good := pair(t)
+	same := textFile(t, unwatched(good))
+	broken := textFile(t, strings.Replace(good, `pool = "p"`, "pool = \"q\"\natempts = 1", 1))
+	for _, c := range []struct {
+		args   string
+		status int
+		stdout string
+		stderr []string
+	}{
+		{"-c " + same + " --admin " + d.admin, 0, "no change: generation 1 runs this", nil},
+		{"-c " + broken + " --admin " + d.admin, 1, "", []string{broken + ":", "atempts", `"q"`}},
+		{"-c " + broken, 1, "", []string{broken + ":", "atempts", `"q"`}},
+		{"-c " + same, 1, "", []string{"port 0", "--admin"}},
+		{"-c " + same + ".none --admin " + d.admin, 1, "", []string{"no such file"}},
+		{"-c " + same + " --admin " + l4test.Refuse(t), 1, "", []string{"connection refused"}},
+	} {
+		status, stdout, stderr := sluiceRun(t, append([]string{"plan"}, strings.Fields(c.args)...)...)
+		if status != c.status || !strings.Contains(stdout, c.stdout) {
+			t.Errorf("%s: got status %d, stdout %q, stderr %q", c.args, status, stdout, stderr)
+		}
+		for _, want := range c.stderr {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("%s: stderr does not name %q: %s", c.args, want, stderr)
+			}
+		}
+	}
+}
+
+// A read token is enough for a plan, and not for a reload.
+func TestPlanNeedsAReadTokenOnly(t *testing.T) {
+	a := l4test.Serve(t, l4test.Tag("A"))
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, []byte("read a-token-for-reading\noperate a-token-for-changes\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader := filepath.Join(t.TempDir(), "reader")
+	if err := os.WriteFile(reader, []byte("read a-token-for-reading\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := jsonLog + "[admin]\nlisten = \"0.0.0.0:0\"\ntoken_file = \"" + tokens + "\"\n" + frontendText("web", free, "p") + poolText("p", "", "A="+a.Addr)
+	d := startDaemon(t, text)
+	_, port, _ := strings.Cut(strings.TrimPrefix(d.admin, "[::]"), ":")
+	at := "127.0.0.1:" + port
+	path := textFile(t, text+frontendText("new", free, "p"))
+	if status, stdout, stderr := sluiceRun(t, "plan", "-c", path, "--admin", at, "--token-file", reader); status != 0 || !strings.Contains(stdout, "+ frontend new") {
+		t.Errorf("got %d %q %q", status, stdout, stderr)
+	}
+	empty := textFile(t, "operate a-token-that-is-none\n")
+	if status, _, stderr := sluiceRun(t, "plan", "-c", path, "--admin", at, "--token-file", empty); status != 1 || !strings.Contains(stderr, "token is not valid") {
+		t.Errorf("with a wrong token: got %d %q", status, stderr)
+	}
+}

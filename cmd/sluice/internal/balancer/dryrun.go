@@ -11,9 +11,6 @@ import (
 	"sluice/l4"
 )
 
-// sent is the name of a configuration that came without one.
-const sent = "config"
-
 // Plan tells what a reload would change, and what becomes of the sessions; with a
 // text, what one of a file with that text would. It changes nothing and logs
 // nothing. The error is the one of the reload, as far as that can be known.
@@ -41,7 +38,7 @@ func (b *Balancer) Plan(ctx context.Context, text []byte) (admin.Reloaded, error
 
 func (b *Balancer) sketch(text []byte) (*config.Config, error) {
 	if len(text) > 0 {
-		return config.Sketch(sent, text, b.tokenFile())
+		return config.Sketch(admin.Sent, text, b.tokenFile())
 	}
 	l := b.load()
 	return l.config, l.err

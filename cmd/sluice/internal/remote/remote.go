@@ -124,7 +124,8 @@ func reach(at string, transport *http.Transport) (base string, err error) {
 	return "http://" + net.JoinHostPort(a.Host, fmt.Sprint(a.Port)), nil
 }
 
-// Call sends a request; body, if it is not nil, as JSON. It reads the answer
+// Call sends a request; body, if it is not nil, as JSON, or as it is if it is a
+// []byte. It reads the answer
 // into answer, unless that is nil. An answer that is an error is a *Refused.
 func (c *Client) Call(ctx context.Context, method, path string, body, answer any) error {
 	text, status, err := c.exchange(ctx, method, path, body)
@@ -144,7 +145,9 @@ func (c *Client) Call(ctx context.Context, method, path string, body, answer any
 
 func (c *Client) exchange(ctx context.Context, method, path string, body any) (text []byte, status int, err error) {
 	var sent io.Reader
-	if body != nil {
+	if text, ok := body.([]byte); ok {
+		sent = bytes.NewReader(text)
+	} else if body != nil {
 		encoded, err := json.Marshal(body)
 		if err != nil {
 			return nil, 0, err
