@@ -82,6 +82,8 @@ func (c *conn) connect() bool {
 		switch step.Do {
 		case session.Lookup:
 			step = c.lookup(step)
+		case session.Queue:
+			step = c.queue()
 		case session.Dial:
 			step = c.dial(step)
 		case session.Relay:
@@ -136,15 +138,14 @@ func (c *conn) divert(now time.Time) session.Step {
 	return c.session.Diverted(now, cause)
 }
 
-// watch looks out for a reset of the client while dials take long. The func it
-// returns ends that, and leaves the client's deadline as it was.
+// watch looks out for a client that leaves while dials or the queue take long.
+// The func it returns ends that, and leaves the client's deadline as it was.
 func (c *conn) watch() (stop func()) {
 	client := c.socks[session.Client]
 	done := make(chan struct{})
 	t := time.AfterFunc(watchAfter, func() {
 		defer close(done)
-		if waitReset(client) == nil {
-			c.gone()
+		for c.leaves() {
 		}
 	})
 	return func() {

@@ -29,6 +29,11 @@ func (l *loop) search(d *duplex, step session.Step) {
 				return
 			}
 			step = d.brain.Resolved(l.now, list, err)
+		case session.Queue:
+			step = d.brain.Queue(l.now, l.waker(d))
+		case session.Wait:
+			l.queue(d, step)
+			return
 		case session.Dial:
 			err := l.dial(d, step)
 			if err == errWaits {
@@ -137,6 +142,8 @@ func (l *loop) late(d *duplex) {
 	switch {
 	case step.Do == session.Header:
 		l.search(d, d.began(d.brain.NoHeader(l.now, true)))
+	case step.Do == session.Wait:
+		l.search(d, d.brain.Woken(l.now))
 	case step.Do == session.Lookup:
 		l.forget(d, step.Address)
 		l.search(d, d.brain.Resolved(l.now, nil, lateAnswer(step)))

@@ -168,7 +168,7 @@ func (s script) audit(r run) (wrong []string) {
 	if !slices.Contains(causes, rec.Cause) {
 		wrong = append(wrong, fmt.Sprintf("the cause is none of %v", causes))
 	}
-	if want := rec.Cause.Code(false, false); rec.Code != want {
+	if want := rec.Cause.Code(session.Moment{}); rec.Code != want {
 		wrong = append(wrong, fmt.Sprintf("the code is not %s", want))
 	}
 	return wrong

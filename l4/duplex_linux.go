@@ -17,6 +17,7 @@ const (
 	free      phase = iota // the slot is empty
 	arrived                // nothing is known of the client yet
 	heralded               // a PROXY header is waited for
+	queued                 // it waits until a backend is free
 	resolving              // a name is looked up
 	dialing                // a connect is under way
 	relaying
@@ -124,7 +125,7 @@ func (l *loop) event(d *duplex, side session.Side, bits uint32) {
 	s := &d.socks[side]
 	s.note(bits)
 	switch d.phase {
-	case arrived, heralded, resolving, dialing:
+	case arrived, heralded, queued, resolving, dialing:
 		switch {
 		case side == session.Backend:
 			l.decided(d)
@@ -133,6 +134,8 @@ func (l *loop) event(d *duplex, side session.Side, bits uint32) {
 			l.close(d, session.Cut)
 		case d.phase == arrived, d.phase == heralded:
 			l.search(d, d.brain.Next(l.now))
+		case d.phase == queued:
+			l.mayLeave(d)
 		}
 	default:
 		l.pump(d)
@@ -205,7 +208,7 @@ func (l *loop) rearm(d *duplex) {
 // expired is the timer of d.
 func (l *loop) expired(d *duplex) {
 	switch d.phase {
-	case heralded, resolving, dialing:
+	case heralded, queued, resolving, dialing:
 		l.late(d)
 		return
 	case relaying:

@@ -40,6 +40,12 @@ func (k *faulty) calls() epoll.Calls {
 	c.Recv = func(fd int, p []byte) (int, syscall.Errno) {
 		return k.count("recv", func(max int) (int, syscall.Errno) { return real.Recv(fd, p[:max]) }, len(p), fd)
 	}
+	c.Peek = func(fd int, p []byte) (int, syscall.Errno) {
+		if f := k.fateOf("peek", fd); f.errno != 0 {
+			return 0, f.errno
+		}
+		return real.Peek(fd, p)
+	}
 	c.Send = func(fd int, p []byte) (int, syscall.Errno) {
 		return k.count("send", func(max int) (int, syscall.Errno) { return real.Send(fd, p[:max]) }, len(p), fd)
 	}

@@ -19,7 +19,12 @@ func waitReadable(stream) error { return nil }
 // waitReset cannot tell here, and gives up at once.
 func waitReset(stream) error { return os.ErrDeadlineExceeded }
 
+// waitLeft cannot tell here either.
+func waitLeft(stream, func() bool) error { return os.ErrDeadlineExceeded }
+
 func hasFailed(stream) bool { return false }
+
+func hasEnded(stream) bool { return false }
 
 func unsent(stream) int { return 0 }
 

@@ -24,6 +24,50 @@ func waitReset(s stream) error {
 	return waitPoll(s, func(events int16) bool { return events&unix.POLLERR != 0 })
 }
 
+// waitLeft waits as waitReset does. While queued says so, it also ends, with
+// errEnded, when the peer ends its stream with nothing left to read before.
+func waitLeft(s stream, queued func() bool) error {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return err
+	}
+	ended := false
+	err = raw.Read(func(fd uintptr) bool {
+		events := poll(fd)
+		reset := events&unix.POLLERR != 0
+		ended = !reset && events != 0 && queued() && atEnd(fd)
+		return ended || reset
+	})
+	if err == nil && ended {
+		return errEnded
+	}
+	return err
+}
+
+// hasEnded reports whether s's peer ended its stream, with nothing left to read
+// before.
+func hasEnded(s stream) bool {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return false
+	}
+	ended := false
+	raw.Control(func(fd uintptr) { ended = poll(fd)&unix.POLLERR == 0 && atEnd(fd) })
+	return ended
+}
+
+// atEnd looks whether the end of a stream is next, and takes no byte off it. A
+// failure that it meets is one too: it is told once.
+func atEnd(fd uintptr) bool {
+	var one [1]byte
+	for {
+		n, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		if err != syscall.EINTR {
+			return n <= 0 && err != syscall.EAGAIN
+		}
+	}
+}
+
 // waitPoll waits for events on s that satisfy enough. The callback must ask the
 // kernel itself each time: the runtime's poller is edge-triggered.
 func waitPoll(s stream, enough func(events int16) bool) error {

@@ -77,8 +77,14 @@ func (x *exchange) run(w http.ResponseWriter) {
 func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	for {
 		try, cause := x.route.Next(time.Now())
-		if cause != "" {
+		if x.route.Queues() {
+			try, cause = x.queue()
+		}
+		switch {
+		case cause != "":
 			return nil, x.none(cause)
+		case try.Backend == nil:
+			return nil, x.left(nil)
 		}
 		a, res, err := x.try(try, req)
 		x.attempt = a
@@ -147,13 +153,14 @@ func (x *exchange) judge(a *attempt, req *http.Request, err error) (again bool, 
 	return false, x.broken()
 }
 
-// left is the end of a request because its client has left or it was cut.
+// left is the end of a request because its client has left or it was cut. a is
+// nil if it waited in the queue.
 func (x *exchange) left(a *attempt) error {
 	switch {
 	case errors.Is(context.Cause(x.ctx), errShutdown):
 		x.cause = session.Shutdown
 		return answer.Refuse(http.StatusServiceUnavailable, "%v", errShutdown)
-	case a.line == nil:
+	case a == nil || a.line == nil:
 		x.cause = session.ClientLeft
 	default:
 		x.cause = session.ClientReset
@@ -168,7 +175,10 @@ func (x *exchange) none(c session.Cause) error {
 		return x.broken()
 	}
 	x.cause = c
-	if c == session.BackendLimit {
+	switch c {
+	case session.QueueTimeout:
+		return answer.Refuse(http.StatusServiceUnavailable, "%v: %v", pool.ErrNoBackend, pool.ErrLate)
+	case session.BackendLimit:
 		return answer.Refuse(http.StatusServiceUnavailable, "%v: %v", pool.ErrNoBackend, pool.ErrFull)
 	}
 	return answer.Refuse(http.StatusServiceUnavailable, "%v", pool.ErrNoBackend)

@@ -41,8 +41,12 @@ func (x *exchange) close() {
 		x.cause = x.ending()
 	}
 	r.Cause = x.cause
-	r.Code = x.cause.Code(x.route.TimedOut(), x.tally.up.Load() || x.response == nil)
-	r.Attempts = x.route.Attempts()
+	r.Code = x.cause.Code(session.Moment{
+		TimedOut:  x.route.TimedOut(),
+		ToBackend: x.tally.up.Load() || x.response == nil,
+		Queued:    x.route.LeftQueue(),
+	})
+	r.Attempts, r.Queue = x.route.Attempts(), x.route.Queued()
 	r.ToBackend, r.ToClient = x.tally.toBackend.Load(), x.tally.toClient.Load()
 	r.Total = time.Since(r.Started)
 	r.Last = x.tally.idle()
@@ -58,10 +62,10 @@ func (x *exchange) close() {
 // has not dialed, and its time is next to nothing.
 func (x *exchange) noteDial(a *attempt) {
 	if a.line == nil {
-		x.rec.Dial = x.rec.Total
+		x.rec.Dial = x.rec.Total - x.rec.Queue
 		return
 	}
-	x.rec.Dial = a.found.Sub(x.rec.Started)
+	x.rec.Dial = a.found.Sub(x.rec.Started) - x.rec.Queue
 	x.rec.Address = textOf(a.line.RemoteAddr())
 	x.rec.Source = textOf(a.line.LocalAddr())
 }

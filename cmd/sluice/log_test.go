@@ -23,7 +23,7 @@ import (
 var sessionSchema = map[string]any{
 	"started": "", "session": "", "frontend": "", "listen": "", "client": "", "pool": "",
 	"backend": "", "address": "", "source": "", "attempts": []any{}, "to_backend": 0.0, "to_client": 0.0,
-	"dial_ms": 0.0, "total_ms": 0.0, "last_ms": 0.0, "frontend_active": 0.0, "backend_active": 0.0,
+	"queue_ms": 0.0, "dial_ms": 0.0, "total_ms": 0.0, "last_ms": 0.0, "frontend_active": 0.0, "backend_active": 0.0,
 	"code": "", "cause": "",
 }
 

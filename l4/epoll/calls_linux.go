@@ -23,6 +23,7 @@ type Calls struct {
 	LocalAddr  func(fd int, a *Address) syscall.Errno
 	RemoteAddr func(fd int, a *Address) syscall.Errno
 	Recv       func(fd int, p []byte) (n int, errno syscall.Errno)
+	Peek       func(fd int, p []byte) (n int, errno syscall.Errno) // Recv that leaves the bytes
 	Send       func(fd int, p []byte) (n int, errno syscall.Errno)
 	Splice     func(from, to, max int) (n int, errno syscall.Errno)
 	Shutdown   func(fd, how int) syscall.Errno
@@ -55,6 +56,7 @@ func System() Calls {
 		LocalAddr:   localAddr,
 		RemoteAddr:  remoteAddr,
 		Recv:        recv,
+		Peek:        peek,
 		Send:        send,
 		Splice:      splice,
 		Shutdown:    shutdown,

@@ -19,6 +19,7 @@ type Kernel struct {
 	addr  Address
 	event unix.EpollEvent
 	info  unix.TCPInfo
+	one   [1]byte
 }
 
 // NewKernel returns a Kernel that makes the calls of c.
@@ -84,6 +85,16 @@ func (k *Kernel) Recv(fd int, p []byte) (n int, errno syscall.Errno) {
 		n, errno = k.calls.Recv(fd, p)
 	}
 	return n, errno
+}
+
+// Ended looks whether the end of a stream is next, and takes no byte off it. A
+// failure that it meets is an end too: it is told once.
+func (k *Kernel) Ended(fd int) bool {
+	n, errno := 0, syscall.EINTR
+	for errno == syscall.EINTR {
+		n, errno = k.calls.Peek(fd, k.one[:])
+	}
+	return n == 0 && errno != syscall.EAGAIN
 }
 
 // Send sends of p what fits into the send queue; EPIPE raises no signal.

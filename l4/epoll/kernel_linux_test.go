@@ -77,7 +77,13 @@ func TestSignalsAreNotSeen(t *testing.T) {
 	}
 	pipe.Held = 2
 	pipes.Give(pipe)
+	if r.Ended(b) {
+		t.Error("what has bytes to read is at its end")
+	}
 	r.wantRecv(b, "llo", 0)
+	if r.Ended(b) {
+		t.Error("what has nothing to read is at its end")
+	}
 	r.SetOptions(b, epoll.Options{KeepAliveIdle: 1})
 	r.wantInt(b, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
 	r.eventually("nothing is unsent", func() bool { return r.Unsent(a) == 0 })
@@ -85,6 +91,7 @@ func TestSignalsAreNotSeen(t *testing.T) {
 	p.Wait(0)
 	r.ok("remove", p.Remove(ln))
 	r.ok("shutdown", r.ShutdownWrite(a))
+	r.eventually("the end is seen", func() bool { return r.Ended(b) })
 	r.Reset(b)
 	for field := range reflect.TypeFor[epoll.Calls]().Fields() {
 		// These two have tests of their own.

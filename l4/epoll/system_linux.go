@@ -73,6 +73,11 @@ func recv(fd int, p []byte) (int, syscall.Errno) {
 		uintptr(len(p)), 0, 0, 0))
 }
 
+func peek(fd int, p []byte) (int, syscall.Errno) {
+	return count(syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+		uintptr(len(p)), unix.MSG_PEEK, 0, 0))
+}
+
 func send(fd int, p []byte) (int, syscall.Errno) {
 	return count(syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
 		uintptr(len(p)), unix.MSG_NOSIGNAL, 0, 0))

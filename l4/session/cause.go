@@ -17,6 +17,7 @@ const (
 	ClientLeft       Cause = "client_left"        // the client reset before a backend was reached
 	NoBackend        Cause = "no_backend"         // no candidate was usable
 	BackendLimit     Cause = "backend_limit"      // a usable candidate was full, none was dialed
+	QueueTimeout     Cause = "queue_timeout"      // no full candidate had room in time
 	LocalFault       Cause = "local_fault"        // descriptors, memory or permission on our side
 	Killed           Cause = "killed"             // an operator ended it
 	Shutdown         Cause = "shutdown"           // the process ended it
@@ -38,7 +39,7 @@ const (
 // causes lists them, so that a session can hold one in a byte: as its place.
 var causes = [...]Cause{
 	"", ClientClosed, BackendClosed, ClientReset, BackendReset, Idle, HalfCloseTimeout,
-	ConnectFailed, ClientLeft, NoBackend, BackendLimit, LocalFault, Killed, Shutdown,
+	ConnectFailed, ClientLeft, NoBackend, BackendLimit, QueueTimeout, LocalFault, Killed, Shutdown,
 	Denied, ClientLimit, ClientRate, BadHeader, HeaderTimeout, OnDown, Removed, Drained,
 }
 
@@ -57,7 +58,7 @@ func (c Cause) place() uint8 {
 // can also come before a backend was reached; its cause says the order.
 func (c Cause) Refused() bool {
 	switch c {
-	case ConnectFailed, NoBackend, BackendLimit, LocalFault, ClientLeft:
+	case ConnectFailed, NoBackend, BackendLimit, QueueTimeout, LocalFault, ClientLeft:
 		return true
 	}
 	return false
@@ -80,11 +81,16 @@ func (c Cause) ofBackend() bool { return c == OnDown || c == Removed || c == Dra
 // Normal reports whether both sides ended the session by themselves.
 func (c Cause) Normal() bool { return c == ClientClosed || c == BackendClosed }
 
+// Moment is what a code depends on beside the cause.
+type Moment struct {
+	TimedOut  bool // the last dial ran out of time
+	ToBackend bool // the last byte went to the backend
+	Queued    bool // the session waited for a backend to be free
+}
+
 // Code returns the two letters that HAProxy would log: who ended the session,
-// and in which phase (its configuration manual, section 8.5). timedOut says
-// that the last dial ran out of time, toBackend that the last byte went to the
-// backend.
-func (c Cause) Code(timedOut, toBackend bool) string {
+// and in which phase (its configuration manual, section 8.5).
+func (c Cause) Code(at Moment) string {
 	switch c {
 	case ClientClosed, BackendClosed:
 		return "--"
@@ -93,15 +99,17 @@ func (c Cause) Code(timedOut, toBackend bool) string {
 	case BackendReset:
 		return "SD"
 	case Idle, HalfCloseTimeout:
-		return pickCode(toBackend, "sD", "cD")
+		return pickCode(at.ToBackend, "sD", "cD")
 	case ConnectFailed:
-		return pickCode(timedOut, "sC", "SC")
+		return pickCode(at.TimedOut, "sC", "SC")
 	case ClientLeft:
-		return "CC"
+		return pickCode(at.Queued, "CQ", "CC")
 	case NoBackend:
 		return "SC"
 	case BackendLimit:
 		return "SQ"
+	case QueueTimeout:
+		return "sQ"
 	case LocalFault:
 		return "RC"
 	case Denied, BadHeader:

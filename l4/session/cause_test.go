@@ -64,6 +64,7 @@ func TestNamesOfCauses(t *testing.T) {
 		{session.ClientLeft, "client_left", true, false},
 		{session.NoBackend, "no_backend", true, false},
 		{session.BackendLimit, "backend_limit", true, false},
+		{session.QueueTimeout, "queue_timeout", true, false},
 		{session.LocalFault, "local_fault", true, false},
 		{session.Killed, "killed", false, false},
 		{session.Shutdown, "shutdown", false, false},

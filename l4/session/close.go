@@ -29,9 +29,21 @@ func (s *Session) record(now time.Time) Record {
 		Listen: o.Listen, Client: s.clientAddr(), Peer: s.peer(), Pool: o.Pool.Name(),
 		Backend: s.backendID(), Address: s.lastAddress(), Attempts: tried,
 		ToBackend: s.moved[Client], ToClient: s.moved[Backend],
-		Dial: s.dial, Total: s.age(now), Last: s.age(now) - s.progress, Cause: causes[s.cause],
-		Code: causes[s.cause].Code(timedOut(tried), s.moved[Client] > 0 && s.lastFrom == Client),
+		Queue: s.queued(), Dial: s.dial, Total: s.age(now), Last: s.age(now) - s.progress, Cause: causes[s.cause],
+		Code: causes[s.cause].Code(Moment{
+			TimedOut:  timedOut(tried),
+			ToBackend: s.moved[Client] > 0 && s.lastFrom == Client,
+			Queued:    s.rest != nil && s.rest.leftQueue,
+		}),
 	}
+}
+
+// queued returns how long the session waited in the queue, once that is over.
+func (s *Session) queued() time.Duration {
+	if s.rest == nil {
+		return 0
+	}
+	return s.rest.queued
 }
 
 // tried returns the attempts of a search that is over. The one that was not kept

@@ -10,6 +10,7 @@
 //
 //	Header, NoHeader         what a client begins with that may tell who it is
 //	Next, Resolved, Dialed   looking for a backend: lookup, dial, relay or end
+//	Queue, Woken, Left       waiting until a backend is free
 //	Moved, Ended             relaying: go on, half-close, finish or abort
 //	Asked, Expired, Gone     orders, deadlines, and a client that left
 //	Matches, Row             any time: whether it is meant; one line of a listing
@@ -23,6 +24,6 @@
 //   - Whatever waits has a deadline, if there is a limit for it: the steps of the
 //     search carry theirs, Deadline tells that of the relay.
 //   - A session that relays holds no memory of its own but the Session, unless it
-//     redialed or its client was to begin with a header.
+//     redialed, waited in a queue, or its client was to begin with a header.
 //   - Close releases the lease and yields exactly one record.
 package session

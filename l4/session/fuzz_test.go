@@ -31,6 +31,10 @@ func FuzzSession(f *testing.F) {
 		"\x03\x01\x02na\x02a\x03dmExTx",      // orders while dialing
 		"\x02\x01\x02ndma\x02xTxTx",          // its backend went down
 		"\x02\x05\x02ndT5mT5xT1xT1xT1xT1xT1", // a stalled writer
+		"\x0c\x01\x10nqT\x03hwdmeE",          // queued, and served
+		"\x0c\x01\x10nqlc",                   // queued, and gone
+		"\x0c\x01\x10nqT\x06wc",              // queued in vain
+		"\x0d\x01\x12nD\x00qhwdmeE",          // queued after a refusal
 		strings.Repeat("\x03ndmeE", 20),
 	} {
 		f.Add([]byte(seed))
@@ -53,7 +57,9 @@ type fuzz struct {
 	held *pool.Lease // of another session
 
 	step     session.Step  // the last
-	picked   time.Time     // the first Next
+	picked   time.Time     // the first Next, later by what was waited since
+	waits    time.Time     // since when it waits
+	woken    bool          // while it waits
 	relaying bool          // a backend was reached
 	ended    [2]bool       // by side
 	broken   [2]bool       // by side: writing to it gave EPIPE
@@ -78,7 +84,9 @@ func newFuzz(t *testing.T, data []byte) *fuzz {
 			ids[i] += "/1"
 		}
 	}
-	z.world = newWorld(t, strings.Join(ids, " "), pool.Policy{MaxFailures: int(b >> 6)})
+	z.world = newWorld(t, strings.Join(ids, " "), pool.Policy{
+		MaxFailures: int(b >> 6), QueueMax: int(a >> 3 & 1), QueueFor: 2 * time.Second,
+	})
 	z.set.Attempts = 1 + int(c%5)
 	z.set.DialBudget = time.Duration(1+b%8) * time.Second
 	z.set.IdleTimeout = time.Duration(b>>2&3) * 4 * time.Second
@@ -128,6 +136,14 @@ func (z *fuzz) event(b byte) {
 		z.dialed(nil)
 	case 'D':
 		z.dialed(pick(fuzzErrors, z.byte()))
+	case 'q':
+		z.stepped(z.Queue(z.now, func() { z.woken = true }))
+	case 'w':
+		z.stepped(z.Woken(z.now))
+	case 'l':
+		z.left()
+	case 'h':
+		z.held.Release()
 	case 'g':
 		z.gone()
 	case 'a':
@@ -156,8 +172,18 @@ func (z *fuzz) stepped(s session.Step) {
 	if z.picked.IsZero() && s.Do != 0 && z.cause == "" {
 		z.picked = z.now
 	}
+	if z.step.Do == session.Wait && s.Do != session.Wait {
+		z.picked = z.picked.Add(z.now.Sub(z.waits))
+	}
+	if s.Do == session.Wait && z.step.Do != session.Wait {
+		z.waits, z.woken = z.now, false
+	}
 	z.step = s
 	switch s.Do {
+	case session.Queue, session.Wait:
+		if waits := s.Do == session.Wait; z.cause != "" || z.relaying || s.Deadline.IsZero() == waits {
+			z.t.Fatalf("cause %q, relaying %v: got %+v", z.cause, z.relaying, s)
+		}
 	case session.Lookup, session.Dial:
 		if z.cause != "" || z.relaying {
 			z.t.Fatalf("cause %q, relaying %v: got %+v", z.cause, z.relaying, s)
@@ -191,6 +217,16 @@ func (z *fuzz) dialed(err error) {
 func (z *fuzz) gone() {
 	z.Gone(z.now)
 	if !z.relaying && z.cause == "" {
+		z.cause, z.step = session.ClientLeft, session.Step{Do: session.End}
+	}
+}
+
+func (z *fuzz) left() {
+	waits := z.step.Do == session.Wait && z.cause == "" && !z.closed
+	if over := z.Left(z.now); over != waits {
+		z.t.Fatalf("the client left: got %v, want %v", over, waits)
+	}
+	if waits {
 		z.cause, z.step = session.ClientLeft, session.Step{Do: session.End}
 	}
 }

@@ -13,6 +13,9 @@ func (z *fuzz) check() {
 	if !z.closed && (z.relaying || z.cause == "" && (z.step.Do == session.Lookup || z.step.Do == session.Dial)) {
 		holds = 1
 	}
+	if !z.closed && z.cause == "" && z.step.Do == session.Wait && z.woken {
+		holds = 1
+	}
 	if z.held.Backend() != nil {
 		holds++
 	}
@@ -47,14 +50,14 @@ func (z *fuzz) checkDeadline() {
 var words = strings.Fields("refused timeout reset unreachable resolve local canceled")
 
 func (z *fuzz) checkRecord(r session.Record) {
-	searched := []session.Cause{session.ConnectFailed, session.NoBackend, session.BackendLimit, session.LocalFault}
+	searched := []session.Cause{session.ConnectFailed, session.NoBackend, session.BackendLimit, session.QueueTimeout, session.LocalFault}
 	if r.Cause != z.cause && !(z.cause == "search" && slices.Contains(searched, r.Cause)) || len(r.Code) != 2 {
 		z.t.Fatalf("cause %q, code %q; want %q", r.Cause, r.Code, z.cause)
 	}
 	if r.ToBackend != z.moved[session.Client] || r.ToClient != z.moved[session.Backend] {
 		z.t.Fatalf("moved %d and %d, want %v", r.ToBackend, r.ToClient, z.moved)
 	}
-	if r.Dial < 0 || r.Dial > r.Total || r.Last < 0 || r.Last > r.Total {
+	if r.Dial < 0 || r.Queue < 0 || r.Dial+r.Queue > r.Total || r.Last < 0 || r.Last > r.Total {
 		z.t.Fatalf("dial %v, last %v, total %v", r.Dial, r.Last, r.Total)
 	}
 	var toBackend, toClient int64

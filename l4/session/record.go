@@ -33,7 +33,8 @@ type Record struct {
 	Attempts       []Attempt
 	ToBackend      int64 // payload bytes
 	ToClient       int64
-	Dial           time.Duration // from the first pick to the end of the last look-up or dial
+	Queue          time.Duration // waiting for a backend to be free
+	Dial           time.Duration // from the first pick to the end of the last look-up or dial, without Queue
 	Total          time.Duration
 	Last           time.Duration // since the last progress, at the end
 	FrontendActive int64         // sessions of the frontend at the end, this one included

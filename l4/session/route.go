@@ -30,11 +30,13 @@ type Route struct {
 	started  time.Time     // of the attempt under way
 	timeout  time.Duration // of its dials
 	lookup   time.Duration // what the look-up before them took
+	waited   waited        // in the queue of the pool
 	own      pool.Lease    // the lease of a route that is used alone
 	one      [1]Attempt    // holds attempts while there is one
 }
 
-// Try is the next backend to dial, and until when.
+// Try is the next backend to dial, and until when. Without a backend it is to
+// wait for one: see Queue.
 type Try struct {
 	Backend  *pool.Backend
 	Deadline time.Time
@@ -53,27 +55,40 @@ func (r *Route) start(p *pool.Pool, set *Settings, client netip.Addr, l *pool.Le
 }
 
 // Next picks a backend that was not tried yet and reserves it; Dialed or Cancel
-// must follow. A cause other than "" means that there is none: the route is over.
+// must follow. A cause other than "" means that there is none: the route is over,
+// unless it Queues.
 func (r *Route) Next(now time.Time) (Try, Cause) {
 	if r.first.IsZero() {
 		r.first, r.eligible = now, r.pool.Eligible()
 	}
+	r.waited.full = false
 	left := r.first.Add(r.set.DialBudget).Sub(now)
 	if len(r.attempts) >= r.set.Attempts || left <= 0 {
 		return Try{}, ConnectFailed
 	}
-	err := r.pool.Acquire(r.lease, pool.Query{Client: r.client, Avoid: r.avoid})
+	err := r.pool.Acquire(r.lease, r.query())
 	if err != nil {
+		r.waited.full = err == pool.ErrFull
 		return Try{}, r.none(err)
 	}
+	return r.try(now), ""
+}
+
+func (r *Route) query() pool.Query { return pool.Query{Client: r.client, Avoid: r.avoid} }
+
+// try begins an attempt with the backend of the lease.
+func (r *Route) try(now time.Time) Try {
+	left := r.first.Add(r.set.DialBudget).Sub(now)
 	r.started, r.lookup = now, 0
 	r.timeout = min(r.set.ConnectTimeout, left/time.Duration(r.candidates()))
-	return Try{r.lease.Backend(), now.Add(r.timeout)}, ""
+	return Try{r.lease.Backend(), now.Add(r.timeout)}
 }
 
 // none returns the cause for a pick that found nothing.
 func (r *Route) none(err error) Cause {
 	switch {
+	case err == pool.ErrLate:
+		return QueueTimeout
 	case len(r.attempts) > 0:
 		return ConnectFailed
 	case errors.Is(err, pool.ErrFull):
@@ -132,9 +147,14 @@ func (r *Route) cut(f Fault) bool {
 	return f.Word == "timeout" && float64(r.timeout) < cutShort*float64(r.set.ConnectTimeout)
 }
 
-// Cancel gives up the dial under way, because the client left or an order came.
-// It counts against nobody. Without a dial it does nothing.
+// Cancel gives up the dial under way, or the place in the queue, because the
+// client left or an order came. It counts against nobody. Without either it does
+// nothing.
 func (r *Route) Cancel(now time.Time) {
+	if r.waited.place != nil {
+		r.waited.place.Leave()
+		r.leaveQueue(now)
+	}
 	if r.lease.Backend() == nil {
 		return
 	}

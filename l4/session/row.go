@@ -16,7 +16,7 @@ type Row struct {
 	Backend    string // id of the backend that is dialed or was reached, else the last one tried; empty if none
 	Address    string // of Backend, the last one dialed: a literal address or a path; empty if none was
 	Started    time.Time
-	State      string // header, dialing, which includes look-ups; relaying; or ending
+	State      string // header, queued, dialing, which includes look-ups; relaying; or ending
 	ToBackend  int64  // payload bytes
 	ToClient   int64
 	Age        time.Duration
@@ -50,6 +50,8 @@ func (s *Session) state() string {
 	switch {
 	case s.search != nil && s.search.step.Do == Header:
 		return "header"
+	case s.search != nil && (s.search.step.Do == Queue || s.search.step.Do == Wait):
+		return "queued"
 	case s.search != nil:
 		return "dialing"
 	case s.backend() != nil && s.ending == None:

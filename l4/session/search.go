@@ -52,8 +52,26 @@ func (s *Session) Next(now time.Time) Step {
 // next begins an attempt with a backend that was not tried yet.
 func (s *Session) next(now time.Time) Step {
 	try, cause := s.search.route.Next(now)
-	if cause != "" {
+	return s.picked(now, try, cause)
+}
+
+// picked goes on with the answer of Route.Next.
+func (s *Session) picked(now time.Time, try Try, cause Cause) Step {
+	if q := s.search; q.route.Queues() {
+		q.step = Step{Do: Queue}
+		return q.step
+	}
+	return s.found(now, try, cause)
+}
+
+// found goes on with an answer of the route that is not to queue.
+func (s *Session) found(now time.Time, try Try, cause Cause) Step {
+	switch {
+	case cause != "":
 		return s.refuse(now, cause)
+	case try.Backend == nil:
+		s.search.step = Step{Do: Wait, Deadline: try.Deadline}
+		return s.search.step
 	}
 	return s.search.begin(now, try)
 }
@@ -163,9 +181,9 @@ func (s *Session) Diverted(now time.Time, c Cause) Step {
 	q.route.failed(now, diverted, context.Canceled)
 	try, none := q.route.Next(now)
 	if none != "" {
-		return s.refuse(now, c)
+		none = c
 	}
-	return q.begin(now, try)
+	return s.picked(now, try, none)
 }
 
 // refuse ends the search without a backend.
@@ -175,8 +193,8 @@ func (s *Session) refuse(now time.Time, c Cause) Step {
 	return s.step()
 }
 
-// Gone says that the client reset its connection while a backend was looked
-// for. The engine cancels its dial and closes. Once a backend was reached it
+// Gone says that the client reset its connection while a backend was looked or
+// waited for. The engine cancels its dial and closes. Once a backend was reached it
 // means nothing: reading will tell.
 func (s *Session) Gone(now time.Time) { s.cancel(now, ClientLeft) }
 
@@ -200,6 +218,9 @@ func (s *Session) leaveSearch(now time.Time) {
 		if len(list) > 1 || s.backend() == nil {
 			s.keep().attempts = slices.Clone(list)
 		}
+	}
+	if queued := q.route.Queued(); queued > 0 || q.route.LeftQueue() {
+		s.keep().queued, s.rest.leftQueue = queued, q.route.LeftQueue()
 	}
 	*q = search{}
 	s.origin.searches.Put(q)

@@ -74,6 +74,9 @@ type Session struct {
 type rest struct {
 	attempts []Attempt // nil if the first was the only one, and succeeded
 	heading  *heading  // nil for a client that was not to begin with a header
+
+	queued    time.Duration // in the queue of the pool
+	leftQueue bool          // it ended there
 }
 
 // keep returns the session's rest, for something to be put in.

@@ -28,6 +28,8 @@ type Do uint8
 const (
 	Header Do = iota + 1 // receive from the client until Step.Deadline, then call Header or NoHeader
 	Lookup               // find the addresses of Step.Address, then call Resolved
+	Queue                // every usable backend is full: call Queue
+	Wait                 // stay in the queue: call Woken when woken and at Step.Deadline, Left if the client ends
 	Dial                 // connect to Step.Address, then call Dialed
 	Relay                // the connect succeeded: start the relay
 	End                  // close the client with RST, then call Close
@@ -39,7 +41,7 @@ type Step struct {
 	Do       Do
 	Address  string    // Lookup: "name:port". Dial: "ip:port" or "unix:/path"
 	Name     string    // Dial: the "name:port" that Address comes from; empty if it was configured literally
-	Deadline time.Time // of the header, the lookup or the dial
+	Deadline time.Time // of the header, the lookup, the wait or the dial
 }
 
 // Verb is the answer of a session that relays.

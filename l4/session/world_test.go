@@ -48,7 +48,8 @@ type world struct {
 	// each after a time if one comes last: "10.1.0.1 10.1.0.2 40ms".
 	names map[string]string
 
-	log []string // dials and look-ups, each with the time it was given
+	woken int      // times
+	log   []string // dials and look-ups, each with the time it was given
 }
 
 // defaults are those of a frontend in the file.
@@ -116,6 +117,8 @@ func (w *world) connect() session.Step {
 		case session.Lookup:
 			addrs, err := w.resolve(step)
 			step = w.Resolved(w.now, addrs, err)
+		case session.Queue:
+			step = w.Queue(w.now, func() { w.woken++ })
 		case session.Dial:
 			step = w.Dialed(w.now, w.dial(step))
 		default:
@@ -205,7 +208,7 @@ func (w *world) finish() session.Record {
 	if r.Cause == "" || len(r.Code) != 2 {
 		w.t.Errorf("after Close: cause %q, code %q", r.Cause, r.Code)
 	}
-	if r.Dial < 0 || r.Dial > r.Total || r.Last < 0 || r.Last > r.Total {
+	if r.Dial < 0 || r.Queue < 0 || r.Dial+r.Queue > r.Total || r.Last < 0 || r.Last > r.Total {
 		w.t.Errorf("after Close: dial %v, last %v of a total of %v", r.Dial, r.Last, r.Total)
 	}
 	return r
@@ -276,6 +279,6 @@ var (
 		session.Reset: "reset", session.Redial: "redial",
 	}
 	steps = map[session.Do]string{
-		session.Header: "header", session.Lookup: "lookup", session.Dial: "dial", session.Relay: "relay", session.End: "end",
+		session.Header: "header", session.Lookup: "lookup", session.Queue: "queue", session.Wait: "wait", session.Dial: "dial", session.Relay: "relay", session.End: "end",
 	}
 )

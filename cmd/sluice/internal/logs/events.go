@@ -54,6 +54,7 @@ func sessionFields(r session.Record) []zap.Field {
 		zap.Array(Attempts, attempts(r.Attempts)),
 		zap.Int64(ToBackend, r.ToBackend),
 		zap.Int64(ToClient, r.ToClient),
+		zap.Float64(QueueMS, milliseconds(r.Queue)),
 		zap.Float64(DialMS, milliseconds(r.Dial)),
 		zap.Float64(TotalMS, milliseconds(r.Total)),
 		zap.Float64(LastMS, milliseconds(r.Last)),

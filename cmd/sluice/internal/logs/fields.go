@@ -18,6 +18,7 @@ const (
 	AttemptMS      = "ms"
 	ToBackend      = "to_backend"
 	ToClient       = "to_client"
+	QueueMS        = "queue_ms"
 	DialMS         = "dial_ms"
 	TotalMS        = "total_ms"
 	LastMS         = "last_ms"

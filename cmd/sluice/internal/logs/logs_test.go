@@ -47,6 +47,7 @@ func TestSessionLine(t *testing.T) {
 		},
 		ToBackend:      11,
 		ToClient:       22,
+		Queue:          250 * time.Microsecond,
 		Dial:           3500 * time.Microsecond,
 		Total:          44 * time.Millisecond,
 		Last:           5 * time.Millisecond,
@@ -60,7 +61,7 @@ func TestSessionLine(t *testing.T) {
 	want := `"session","started":"2024-05-06T07:08:09.01Z","session":"s-1","frontend":"web","listen":"10.0.0.1:80",` +
 		`"client":"10.0.0.2:4000","pool":"p","backend":"B","address":"10.0.0.3:80","source":"10.0.0.1:5000",` +
 		`"attempts":[{"backend":"A","error":"refused","ms":1.235},{"backend":"B","error":"","ms":2}],` +
-		`"to_backend":11,"to_client":22,"dial_ms":3.5,"total_ms":44,"last_ms":5,` +
+		`"to_backend":11,"to_client":22,"queue_ms":0.25,"dial_ms":3.5,"total_ms":44,"last_ms":5,` +
 		`"frontend_active":6,"backend_active":7,"code":"--","cause":"client_closed"}` + "\n"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
