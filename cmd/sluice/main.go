@@ -4,6 +4,7 @@
 //	sluice run   [-c config.toml]   serve
 //	sluice check [-c config.toml]   find every mistake in a configuration
 //	sluice plan  [-c config.toml]   show what a reload with it would change
+//	sluice diff  [-c config.toml]   show what runs and is not what the file says
 //	sluice demo                     see it work, with nothing to install
 //	sluice version
 //	sluice man
@@ -13,7 +14,8 @@
 // status; everything that runs is held by internal/balancer.
 //
 // Exit status: 0 done, also after a drain; 1 a broken configuration, an address
-// that cannot be bound, or a second signal; 2 a wrong command line.
+// that cannot be bound, or a second signal; 2 a wrong command line. Those of diff
+// are as of diff(1): 1 is a difference, 2 is trouble.
 package main
 
 import (
@@ -25,8 +27,9 @@ import (
 )
 
 const (
-	exitFailed = 1
-	exitUsage  = 2
+	exitFailed  = 1
+	exitUsage   = 2
+	exitTrouble = 2 // of a command whose 1 is an answer
 )
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
@@ -42,10 +45,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errForced):
+	case errors.Is(err, errForced), errors.Is(err, errDiffer):
 		return exitFailed
 	}
 	fmt.Fprintln(stderr, err)
+	if errors.As(err, new(troubleError)) {
+		return exitTrouble
+	}
 	if errors.As(err, new(usageError)) {
 		fmt.Fprintln(stderr, "See 'sluice help'.")
 		return exitUsage

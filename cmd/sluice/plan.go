@@ -26,14 +26,10 @@ func newPlan() *cobra.Command {
 		Use:   "plan",
 		Short: "Show what a reload with this configuration would change, and which sessions it touches",
 	}
-	var o remote.Options
-	path := configFlag(cmd)
-	cmd.Flags().StringVar(&o.Admin, "admin", "", "`address` of the admin side (default: that of the configuration)")
-	cmd.Flags().StringVar(&o.TokenFile, "token-file", "", "`file` with a token for it (default: that of the configuration)")
+	at := adminFlags(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the answer of the admin side")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		o.Config = *path
-		done, err := askPlan(cmd.Context(), o)
+		done, err := askPlan(cmd.Context(), *at)
 		if err != nil {
 			return err
 		}
