@@ -242,3 +242,33 @@ func TestMetricsDoNotGrowWithChurn(t *testing.T) {
 		}
 	})
 }
+
+// What a reload did, good or bad, is told, and none sets a counter back.
+func TestMetricsTellOfReloads(t *testing.T) {
+	t.Parallel()
+	d, good := pair(t)
+	if _, err := visit(d.frontend("web").Listen); err != nil {
+		t.Fatal(err)
+	}
+	w := watch{t, map[string]float64{}}
+	check := func(what string, successful, generation float64) (at float64) {
+		t.Helper()
+		s := d.scrape()
+		w.see(s)
+		if got := s.of("sluice_config_last_reload_successful"); got != successful {
+			t.Errorf("%s: successful is %v, want %v", what, got, successful)
+		}
+		if got := s.of("sluice_config_generation"); got != generation {
+			t.Errorf("%s: got generation %v, want %v", what, got, generation)
+		}
+		return s.of("sluice_config_last_reload_timestamp_seconds")
+	}
+	start := check("the start", 1, 1)
+	d.reload("nonsense")
+	broken := check("a broken file", 0, 1)
+	d.mustReload(strings.Replace(good, `pool = "p"`, "pool = \"p\"\nattempts = 2", 1))
+	mended := check("a good file", 1, 2)
+	if start <= 0 || broken < start || mended < broken {
+		t.Errorf("got times %v, %v and %v, want them in order", start, broken, mended)
+	}
+}
