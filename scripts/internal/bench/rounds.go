@@ -36,6 +36,14 @@ func (st *stage) requests(r *subject.Running, clients, depth int) (load.Requests
 	return q, err
 }
 
+// scraped is what reads the metrics meanwhile, of a subject that has them.
+func scraped(r *subject.Running) []starter {
+	if r.Admin == "" {
+		return nil
+	}
+	return []starter{load.Scrapes{Socket: r.Admin, Every: time.Second}}
+}
+
 // requestRound measures a closed loop. With redis, redis-benchmark gives the CPU
 // time and the throughput, and our own clients, in a shorter window after that,
 // the latencies.
@@ -46,16 +54,16 @@ func requestRound(clients, depth int) func(context.Context, *stage, *subject.Run
 			return nil, err
 		}
 		if st.redis == nil {
-			return st.measure(ctx, r, request, st.options.window, q)
+			return st.measure(ctx, r, request, st.options.window, q, scraped(r)...)
 		}
 		sample, err := st.measure(ctx, r, request, st.options.window, load.Redis{
 			Group: st.group, Path: st.redisBenchmark, Log: filepath.Join(st.dir, "redis-benchmark.log"),
 			Target: r.Addresses[redisService][0], Servers: st.redis, Clients: clients, Depth: depth,
-		})
+		}, scraped(r)...)
 		if err != nil {
 			return nil, err
 		}
-		timed, err := st.measure(ctx, r, request, st.options.window/3, q)
+		timed, err := st.measure(ctx, r, request, st.options.window/3, q, scraped(r)...)
 		if err != nil {
 			return nil, err
 		}

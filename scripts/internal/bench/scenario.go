@@ -57,6 +57,7 @@ func scenarios() []*scenario {
 		cost("idle-timeout", smallWork, subject.IdleTimeout, 1.05),
 		cost("idle-timeout-short", shortWork, subject.IdleTimeout, 1.05),
 		cost("limits", shortWork, subject.Limits, 1.05),
+		cost("scraped", smallWork, subject.Scraped, 1.05),
 		cost("access-log", shortWork, subject.AccessLog, 1.15),
 		pick())
 }

@@ -75,7 +75,7 @@ func TestSmoke(t *testing.T) {
 	file, chart := filepath.Join(dir, "out.json"), filepath.Join(dir, "out.svg")
 	names := []string{
 		"small-50", "pipelined", "web", "short", "bulk-to-client-2", "bulk-to-backend-2-user", "idle", "beside-bulk",
-		"open-loop", "slow-reader", "cost-access-log",
+		"open-loop", "slow-reader", "cost-access-log", "cost-scraped",
 	}
 	cmd := benchIn(dir, append([]string{"-smoke", "-json", file, "-svg", chart}, names...)...)
 	out, err := cmd.CombinedOutput()

@@ -4,6 +4,7 @@ package subject
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -24,12 +25,17 @@ const (
 	IdleTimeout Feature = "idle timeout" // of a frontend, far too long to strike
 	AccessLog   Feature = "access log"   // a record of every session
 	Limits      Feature = "limits"       // of the frontend and the process, never reached
+	Scraped     Feature = "a scrape a second"
 )
+
+// adminSocket is where the admin side listens if it is on, in the directory of
+// the subject.
+const adminSocket = "admin.sock"
 
 // sluiceConfig leaves out what the peers do not do either: probes, the admin
 // side, and session records.
-func sluiceConfig(engine string, feature Feature, services []Service) string {
-	access, process, frontend := "off", "", ""
+func sluiceConfig(engine string, feature Feature, dir string, services []Service) string {
+	access, admin, process, frontend := "off", "", "", ""
 	switch feature {
 	case AccessLog:
 		access = "all"
@@ -37,10 +43,12 @@ func sluiceConfig(engine string, feature Feature, services []Service) string {
 		frontend = "idle_timeout = \"10m\"\n"
 	case Limits:
 		process, frontend = "max_sessions = 50000\n", "max_sessions = 40000\n"
+	case Scraped:
+		admin = "unix:" + filepath.Join(dir, adminSocket)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "[process]\nengine = %q\ndrain_timeout = \"0s\"\n%s", engine, process)
-	fmt.Fprintf(&b, "\n[log]\nlevel = \"info\"\nformat = \"json\"\naccess = %q\n\n[admin]\nlisten = \"\"\n", access)
+	fmt.Fprintf(&b, "\n[log]\nlevel = \"info\"\nformat = \"json\"\naccess = %q\n\n[admin]\nlisten = %q\n", access, admin)
 	for _, s := range services {
 		fmt.Fprintf(&b, "\n[[frontend]]\nname = %q\nlisten = %q\npool = %q\n%s", s.Name, s.Listen, s.Name, frontend)
 		fmt.Fprintf(&b, "\n[[pool]]\nname = %q\n\n  [pool.health]\n  probe = \"none\"\n", s.Name)

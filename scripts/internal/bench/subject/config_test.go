@@ -106,7 +106,7 @@ func TestConfigurations(t *testing.T) {
 	for name, c := range map[string]struct{ got, want string }{
 		"haproxy": {haproxyConfig(2, 9500, services), wantHAProxy},
 		"nginx":   {nginxConfig("/m/ngx_stream_module.so", 2, 9500, services), wantNginx},
-		"sluice":  {sluiceConfig("epoll", Limits, services[:1]), wantSluice},
+		"sluice":  {sluiceConfig("epoll", Limits, "/d", services[:1]), wantSluice},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, c.got, c.want)
@@ -122,8 +122,9 @@ func TestFeatures(t *testing.T) {
 		IdleTimeout: {`+idle_timeout = "10m"`},
 		AccessLog:   {`-access = "off"`, `+access = "all"`},
 		Limits:      {"+max_sessions = 50000", "+max_sessions = 40000"},
+		Scraped:     {`-listen = ""`, `+listen = "unix:/d/admin.sock"`},
 	} {
-		got := changes(sluiceConfig("copy", Plain, services[:1]), sluiceConfig("copy", f, services[:1]))
+		got := changes(sluiceConfig("copy", Plain, "/d", services[:1]), sluiceConfig("copy", f, "/d", services[:1]))
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: got %q, want %q", f, got, want)
 		}

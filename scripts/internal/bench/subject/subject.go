@@ -77,6 +77,7 @@ type Running struct {
 	Name      string
 	Addresses map[string][]string // where to connect to, by service
 	Process   *proc.Process       // nil: there is none in between
+	Admin     string              // socket of the admin side; empty: it is off
 }
 
 // Stop ends the subject.
@@ -130,6 +131,9 @@ func try(ctx context.Context, name string, s Setup) (*Running, error) {
 		return nil, err
 	}
 	c.Dir, c.User, c.Log = dir, s.User, filepath.Join(dir, "log")
+	if s.Feature == Scraped && slices.Contains(Sluice, name) {
+		r.Admin = filepath.Join(dir, adminSocket)
+	}
 	if r.Process, err = s.Group.Start(c); err != nil {
 		return nil, err
 	}
@@ -209,7 +213,7 @@ func (s Setup) command(name, dir string, services []Service) (proc.Command, erro
 		if name == Base {
 			engine, path = "auto", s.Paths.Base
 		}
-		file, err := write("config.toml", sluiceConfig(engine, s.Feature, services))
+		file, err := write("config.toml", sluiceConfig(engine, s.Feature, dir, services))
 		if err != nil {
 			return proc.Command{}, err
 		}
