@@ -36,7 +36,7 @@ type asking struct {
 
 func (a asking) talk(c net.Conn) error {
 	if _, err := c.Write(a.send); err != nil {
-		return fmt.Errorf("sent, got %s", ending(err))
+		return fmt.Errorf("nothing could be sent: %s", ending(err))
 	}
 	if a.expect == nil {
 		return nil

@@ -162,6 +162,19 @@ func (f *fixture) story() (lines []string) {
 	return lines
 }
 
+// last returns the newest event of a backend.
+func (f *fixture) last(id string) (e event) {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e = range slices.Backward(f.events) {
+		if e.id == id {
+			return e
+		}
+	}
+	return event{}
+}
+
 func (f *fixture) backend(id string) *pool.Backend {
 	for _, b := range f.pool.Probed() {
 		if b.ID() == id {

@@ -3,7 +3,8 @@
 // A [Monitor] visits every backend that its pool wants probed, each on its own
 // schedule, and tells the pool what follows. It owns schedules and streaks of
 // results; the verdicts themselves belong to the pool. It does not know sockets
-// or protocols: those are in the [Probe] that it is given, such as [TCP].
+// or protocols: those are in the [Probe] that it is given, such as [TCP],
+// [Ask] and [HTTP].
 //
 //	Run -- one goroutine per backend: probe, judge, pool.SetHealth, wait
 //	        ^ Sync: the pool's membership changed

@@ -37,9 +37,9 @@ func (r Request) talk(c net.Conn, t Target) error {
 	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: sluice-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n",
 		r.Path, r.host(t.Address))
 	if err != nil {
-		return fmt.Errorf("asked, got %s", ending(err))
+		return fmt.Errorf("nothing could be sent: %s", ending(err))
 	}
-	status, err := readStatus(c)
+	status, err := r.readStatus(c)
 	if err != nil {
 		return err
 	}
@@ -71,10 +71,10 @@ func (r Request) host(address string) string {
 const interim = 5
 
 // readStatus returns the status of the answer, whose header must be whole.
-func readStatus(c net.Conn) (int, error) {
+func (r Request) readStatus(c net.Conn) (int, error) {
 	bounded := &io.LimitedReader{R: c, N: longestAnswer}
 	in := bufio.NewReader(bounded)
-	if err := startsAsHTTP(in); err != nil {
+	if err := r.startsAsHTTP(in); err != nil {
 		return 0, err
 	}
 	for range interim + 1 {
@@ -91,8 +91,9 @@ func readStatus(c net.Conn) (int, error) {
 	return 0, fmt.Errorf("no HTTP answer: got more than %d with a status below 200", interim)
 }
 
-// startsAsHTTP shows what a server of another protocol says.
-func startsAsHTTP(in *bufio.Reader) error {
+// startsAsHTTP shows what a server of another protocol says, without the query if
+// it repeats it: there may be a key in that.
+func (r Request) startsAsHTTP(in *bufio.Reader) error {
 	const start = "HTTP/"
 	head, err := in.Peek(len(start))
 	switch {
@@ -102,7 +103,8 @@ func startsAsHTTP(in *bufio.Reader) error {
 		return fmt.Errorf("no HTTP answer: got %s", ending(err))
 	}
 	head, _ = in.Peek(in.Buffered())
-	return fmt.Errorf("no HTTP answer: got %s", quote(head))
+	_, query, _ := strings.Cut(r.Path, "?")
+	return fmt.Errorf("no HTTP answer: got %s", quote(masked(head, []byte(query))))
 }
 
 // beginning cuts an error that may quote all of an answer.

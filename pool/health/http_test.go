@@ -51,18 +51,24 @@ func TestHTTP(t *testing.T) {
 		"upgrade":                 {serving("HTTP/1.1 101 Switching Protocols\r\n\r\n"), "status 101 Switching Protocols"},
 		"interim for ever":        {serving(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 7)), "no HTTP answer: got more than 5 with a status below 200"},
 		"no HTTP":                 {serving("-ERR unknown command\r\n"), `no HTTP answer: got "-ERR unknown command\r\n"`},
-		"no HTTP, at length":      {serving("-ERR " + big + "\r\n"), `no HTTP answer: got "-ERR ` + strings.Repeat("x", 95) + `"...`},
-		"a few bytes":             {serving("ok"), `no HTTP answer: got "ok"`},
-		"almost HTTP":             {serving("HTTP/1.1 " + strings.Repeat("y", 200) + "\r\n"), `no HTTP answer: got malformed HTTP status code "` + strings.Repeat("y", 72) + "..."},
-		"header without an end":   {serving("HTTP/1.1 200 OK\r\nX: " + big), "no HTTP answer: got a longer header than is read"},
-		"half a header":           {serving("HTTP/1.1 200 OK\r\nX: y"), "no HTTP answer: got its end"},
-		"silence":                 {untilEnd, "no HTTP answer: got nothing more in time"},
-		"ends at once":            {func(c net.Conn) error { _, err := http.ReadRequest(bufio.NewReader(c)); return err }, "no HTTP answer: got its end"},
+		"repeats what it got": {func(c net.Conn) error {
+			_, err := io.CopyN(c, c, 37)
+			c.(*net.TCPConn).CloseWrite()
+			io.Copy(io.Discard, c)
+			return err
+		}, `no HTTP answer: got "GET /healthz?*** HTTP/1.1\r\nHost:"`},
+		"no HTTP, at length":    {serving("-ERR " + big + "\r\n"), `no HTTP answer: got "-ERR ` + strings.Repeat("x", 95) + `"...`},
+		"a few bytes":           {serving("ok"), `no HTTP answer: got "ok"`},
+		"almost HTTP":           {serving("HTTP/1.1 " + strings.Repeat("y", 200) + "\r\n"), `no HTTP answer: got malformed HTTP status code "` + strings.Repeat("y", 72) + "..."},
+		"header without an end": {serving("HTTP/1.1 200 OK\r\nX: " + big), "no HTTP answer: got a longer header than is read"},
+		"half a header":         {serving("HTTP/1.1 200 OK\r\nX: y"), "no HTTP answer: got its end"},
+		"silence":               {untilEnd, "no HTTP answer: got nothing more in time"},
+		"ends at once":          {func(c net.Conn) error { _, err := http.ReadRequest(bufio.NewReader(c)); return err }, "no HTTP answer: got its end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			verdict, end := probed(t, c.want, c.serve, func(d health.Dial) health.Probe {
-				return health.HTTP(d, health.Request{Path: "/healthz", Passes: passes})
+				return health.HTTP(d, health.Request{Path: "/healthz?key=hush", Passes: passes})
 			})
 			wantVerdict(t, verdict, c.want)
 			if end != nil {

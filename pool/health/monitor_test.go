@@ -117,6 +117,32 @@ func TestFlappingBackend(t *testing.T) {
 	})
 }
 
+// B062: a backend that goes down soon after it came back is held out, however
+// its probes pass, and comes back at the very end of the hold.
+func TestHeldOutBackendIsProbed(t *testing.T) {
+	pol := policy
+	pol.Interval, pol.DownInterval, pol.Rise, pol.Fall = 100*time.Millisecond, 100*time.Millisecond, 1, 1
+	monitored(t, pool.InitUp, pol, []string{"a", "b"}, func(f *fixture) {
+		for repeat := range 10 {
+			f.answer("a", errProbe)
+			time.Sleep(200 * time.Millisecond)
+			f.answer("a", nil)
+			synctest.Wait()
+			until := f.pool.Status().Backends[0].HeldUntil
+			want(t, fmt.Sprint("held the ", repeat), until.IsZero(), repeat == 0)
+			n := len(f.when("a"))
+			time.Sleep(2 * time.Minute)
+			if len(f.when("a")) == n {
+				t.Error("no probe during the hold")
+			}
+			e := f.last("a")
+			if e.state != "up" || repeat > 0 && !f.start.Add(e.at).Equal(until) {
+				t.Errorf("repeat %d: got %s at %v, want up at %v", repeat, e.state, e.at, until.Sub(f.start))
+			}
+		}
+	})
+}
+
 // Descriptors that ran out on our side say nothing about the backend: the
 // streak goes on where it was.
 func TestProbeWithoutEvidenceMakesNoVerdict(t *testing.T) {
