@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"sluice/l4/l4test"
 	"sluice/l4/session"
+	"sluice/pool"
 )
 
 // B073: on_down is RST to both sides, behind what was already on its way.
@@ -194,6 +196,63 @@ func TestOneOrderEndsAThousand(t *testing.T) {
 			t.Errorf("somebody waits in a close\n%s", s)
 		}
 	})
+}
+
+// Nobody escapes: while clients come and dial without end, a backend that goes
+// down or is removed has no session soon after, and the others go on.
+func TestNobodyEscapesAnEviction(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		hold := func(c *net.TCPConn) { io.Copy(c, c) }
+		both := specs(l4test.Serve(t, hold).Addr, l4test.Serve(t, hold).Addr)
+		r := start(t, setup{specs: both, policy: pool.Policy{Probed: true, CloseDown: true, CloseGone: true}, drop: true})
+		var clients sync.WaitGroup
+		var over atomic.Bool
+		for range 24 {
+			clients.Go(func() {
+				for !over.Load() {
+					c, err := net.Dial("tcp", r.addr)
+					if err != nil {
+						continue
+					}
+					io.Copy(io.Discard, c) // until somebody ends it
+					c.Close()
+				}
+			})
+		}
+		active := func(id string) (n int64) {
+			for _, b := range r.pool.Status().Backends {
+				if b.ID == id {
+					n += b.Active
+				}
+			}
+			return n
+		}
+		for round := range 30 {
+			lost, kept := both[round%2], both[1-round%2]
+			eventually(t, "clients come", func() bool { return active(lost.ID)+active(kept.ID) > 0 })
+			if round%4 < 2 {
+				r.apply([]pool.Spec{kept})
+			} else {
+				r.health(lost.ID, pool.Down)
+			}
+			eventually(t, lost.ID+" has no session", func() bool { return active(lost.ID) == 0 })
+			r.apply(both)
+			r.health(lost.ID, pool.Up)
+		}
+		over.Store(true)
+		r.ln.Close()
+		r.front.Shutdown(canceled())
+		clients.Wait()
+	})
+}
+
+// health gives a verdict on a backend.
+func (r *rig) health(id string, h pool.Health) {
+	for _, b := range r.pool.Probed() {
+		if b.ID() == id {
+			r.pool.SetHealth(b, h, "test")
+		}
+	}
 }
 
 // Pages hold each session once, in one order, whatever begins or ends between

@@ -167,7 +167,10 @@ func start(t testing.TB, s setup) *rig {
 		habit, r.conns = l4test.Hand(t)
 		s.specs = specs(l4test.Serve(t, habit).Addr)
 	}
-	r.pool = pool.New("p", pool.Config{Strategy: strategy, Policy: s.policy, Backends: s.specs}, pool.Hooks{})
+	r.pool = pool.New("p", pool.Config{Strategy: strategy, Policy: s.policy, Backends: s.specs}, pool.Hooks{Evict: func(ev pool.Eviction) {
+		cause := []session.Cause{pool.WentDown: session.OnDown, pool.WasRemoved: session.Removed, pool.WasDrained: session.Drained}[ev.Why]
+		engine.Order(session.Match{On: ev.Backend, Before: ev.At}, cause)
+	}})
 	r.apply = func(to []pool.Spec) {
 		r.pool.Apply(pool.Config{Strategy: strategy, Policy: s.policy, Backends: to})
 	}
