@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -89,29 +90,49 @@ func TestReloadListenerComesBack(t *testing.T) {
 	}
 }
 
-// B122: no client notices a reload, whatever it changes.
+// B122: no client notices a reload, whatever it changes, nor one that is refused
+// because an address is taken.
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	a, b, c := l4test.Serve(t, l4test.Tag("A")), l4test.Serve(t, l4test.Tag("B")), l4test.Serve(t, l4test.Tag("C"))
-	text := func(i int) string {
-		backends := []string{fmt.Sprintf("A=%s\nweight = %d", a.Addr, 1+i%3), "B=" + b.Addr}
-		if i%2 == 1 {
-			backends[1] = "C=" + c.Addr
-		}
-		keys := fmt.Sprintf("strategy = %q", []string{"round_robin", "least_connections"}[i/2%2])
-		return head + frontendText("web", free, "p", fmt.Sprintf("idle_timeout = \"%dm\"", 1+i)) + poolText("p", keys, backends...)
+	engines := []string{"copy"}
+	if runtime.GOOS == "linux" {
+		engines = append(engines, "epoll")
 	}
-	d := startDaemon(t, text(0))
-	load := startLoad(d.frontend("web").Listen, 4)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for i := range 60 {
-		<-tick.C
-		d.mustReload(text(i + 1))
-	}
-	load.stop(t)
-	if v := d.view(); v.Generation != 61 {
-		t.Errorf("got generation %d after 60 reloads, want 61", v.Generation)
+	for _, engine := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			text := func(i int) string {
+				backends := []string{fmt.Sprintf("A=%s\nweight = %d", a.Addr, 1+i%3), "B=" + b.Addr}
+				if i%2 == 1 {
+					backends[1] = "C=" + c.Addr
+				}
+				keys := fmt.Sprintf("strategy = %q", []string{"round_robin", "least_connections"}[i/2%2])
+				s := fmt.Sprintf("[process]\nengine = %q\n", engine) + head +
+					frontendText("web", free, "p", fmt.Sprintf("idle_timeout = \"%dm\"", 1+i)) + poolText("p", keys, backends...)
+				if i%4 == 3 {
+					s += frontendText("now-and-then", free, "p")
+				}
+				return s
+			}
+			d := startDaemon(t, text(0))
+			load := startLoad(d.frontend("web").Listen, 3)
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			const reloads, busy = 200, 117
+			for i := 1; i <= reloads; i++ {
+				<-tick.C
+				if i != busy {
+					d.mustReload(text(i))
+				} else if status, answer := d.reload(text(i) + frontendText("new", a.Addr, "p")); status != http.StatusUnprocessableEntity {
+					t.Errorf("a frontend on a busy port: got %d %+v", status, answer)
+				}
+			}
+			load.stop(t)
+			if v := d.view(); v.Generation != reloads || v.Engine != engine {
+				t.Errorf("got generation %d of engine %s after %d reloads, one of them refused", v.Generation, v.Engine, reloads)
+			}
+		})
 	}
 }
 
