@@ -35,6 +35,10 @@ func FuzzSession(f *testing.F) {
 		"\x0c\x01\x10nqlc",                   // queued, and gone
 		"\x0c\x01\x10nqT\x06wc",              // queued in vain
 		"\x0d\x01\x12nD\x00qhwdmeE",          // queued after a refusal
+		"\x02\x00\x06np\x00p\x02ndmeEc",      // a header in parts
+		"\x02\x00\x0ep\x04ndp\x01",           // something else where a header has to be
+		"\x02\x00\x06np\x00P\x00dmgaxc",      // none in time
+		"\x02\x00\x0enp\x00gP\x01pc",         // gone before it
 		strings.Repeat("\x03ndmeE", 20),
 	} {
 		f.Add([]byte(seed))
@@ -55,6 +59,9 @@ type fuzz struct {
 	*world
 	data []byte
 	held *pool.Lease // of another session
+
+	awaits bool   // a header
+	begun  []byte // of it
 
 	step     session.Step  // the last
 	picked   time.Time     // the first Next, later by what was waited since
@@ -92,6 +99,9 @@ func newFuzz(t *testing.T, data []byte) *fuzz {
 	z.set.IdleTimeout = time.Duration(b>>2&3) * 4 * time.Second
 	z.set.HalfCloseTimeout = time.Duration(b>>4&3) * 3 * time.Second
 	z.lag = time.Duration(c&3) * 250 * time.Millisecond
+	if c&4 != 0 {
+		z.awaitHeader(session.AcceptHeaders + session.HeaderMode(c>>3&1))
+	}
 	if a&4 != 0 {
 		z.pool.Acquire(z.held, pool.Query{})
 		t.Cleanup(z.held.Release)
@@ -132,6 +142,10 @@ func (z *fuzz) event(b byte) {
 		z.stepped(z.Resolved(z.now, []string{"10.1.0.1:80", "10.1.0.2:80", "[2001:db8::3]:80"}[:z.byte()%4], nil))
 	case 'R':
 		z.stepped(z.Resolved(z.now, nil, pick(fuzzErrors, z.byte())))
+	case 'p':
+		z.header([]byte(pick(firstBytes, z.byte())))
+	case 'P':
+		z.noHeader(z.byte()%2 == 0)
 	case 'd':
 		z.dialed(nil)
 	case 'D':
@@ -169,7 +183,7 @@ func (z *fuzz) event(b byte) {
 
 // stepped checks an answer of the search.
 func (z *fuzz) stepped(s session.Step) {
-	if z.picked.IsZero() && s.Do != 0 && z.cause == "" {
+	if z.picked.IsZero() && s.Do != 0 && s.Do != session.Header && z.cause == "" {
 		z.picked = z.now
 	}
 	if z.step.Do == session.Wait && s.Do != session.Wait {
@@ -184,7 +198,14 @@ func (z *fuzz) stepped(s session.Step) {
 		if waits := s.Do == session.Wait; z.cause != "" || z.relaying || s.Deadline.IsZero() == waits {
 			z.t.Fatalf("cause %q, relaying %v: got %+v", z.cause, z.relaying, s)
 		}
+	case session.Header:
+		if !z.awaits || z.cause != "" || !s.Deadline.Equal(began.Add(headerTime)) {
+			z.t.Fatalf("waits for a header: %v, cause %q: got %+v", z.awaits, z.cause, s)
+		}
 	case session.Lookup, session.Dial:
+		if z.awaits {
+			z.t.Fatalf("a header is to come, and got %+v", s)
+		}
 		if z.cause != "" || z.relaying {
 			z.t.Fatalf("cause %q, relaying %v: got %+v", z.cause, z.relaying, s)
 		}
