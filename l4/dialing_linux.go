@@ -141,7 +141,7 @@ func (l *loop) late(d *duplex) {
 	step := d.brain.Next(l.now)
 	switch {
 	case step.Do == session.Header:
-		l.search(d, d.began(d.brain.NoHeader(l.now, true)))
+		l.search(d, d.began(d.brain.NoHeader(l.now, os.ErrDeadlineExceeded)))
 	case step.Do == session.Wait:
 		l.search(d, d.brain.Woken(l.now))
 	case step.Do == session.Lookup:

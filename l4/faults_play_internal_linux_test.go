@@ -16,10 +16,11 @@ import (
 
 // play is one session of a trial: what both ends do, and what they saw.
 type play struct {
-	id    uint32
-	roles [2]role // by session.Side
-	saw   [2]sight
-	addr  string // of the client
+	id     uint32
+	roles  [2]role // by session.Side
+	saw    [2]sight
+	addr   string // of the client
+	header string // goes first
 }
 
 // role is what one end of a session does.
@@ -58,7 +59,7 @@ func (tr *trial) run(p *play) {
 	}
 	c.SetDeadline(time.Now().Add(2 * l4test.Patience))
 	p.addr = c.LocalAddr().String()
-	head := binary.BigEndian.AppendUint32(nil, p.id)
+	head := binary.BigEndian.AppendUint32([]byte(p.header), p.id)
 	if _, err := c.Write(head); err != nil {
 		p.saw[session.Client].how = "reset"
 		c.Close()

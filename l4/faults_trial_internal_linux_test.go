@@ -4,11 +4,13 @@ import (
 	"context"
 	"iter"
 	"net"
+	"net/netip"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"sluice/l4/access"
 	"sluice/l4/l4test"
 	"sluice/l4/resolve"
 	"sluice/l4/session"
@@ -45,6 +47,7 @@ type shape struct {
 	loops  int
 	buffer int
 	set    session.Settings
+	header bool // clients may begin with one
 }
 
 // patient are settings under which nothing but the ends ends a session.
@@ -72,6 +75,10 @@ func startTrial(t *testing.T, k *faulty, s shape) *trial {
 	tr.config = Config{
 		Name: "f", Pool: tr.pool, Names: resolve.New(nil, nil), Limit: tr.limit, Settings: s.set,
 		Record: tr.record, Fault: tr.fault,
+	}
+	if s.header {
+		all := access.NewSet([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+		tr.config.Admission.Headers = session.HeaderRules{Mode: session.AcceptHeaders, From: all, Timeout: time.Minute}
 	}
 	tr.front = tr.engine.NewFrontend(tr.config)
 	if tr.listener, err = tr.engine.Listen("127.0.0.1:0", 0); err != nil {

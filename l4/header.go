@@ -34,11 +34,10 @@ func (c *conn) began(now time.Time, p []byte, err error) (next session.Step) {
 	switch {
 	case len(p) > 0:
 		c.payload, next = c.session.Header(now, p)
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, io.EOF):
-		c.payload, next = c.session.NoHeader(now, !errors.Is(err, io.EOF))
+	case err == io.EOF:
+		c.payload, next = c.session.NoHeader(now, nil)
 	default:
-		c.session.Gone(now)
-		next = c.session.Next(now)
+		c.payload, next = c.session.NoHeader(now, err)
 	}
 	return next
 }

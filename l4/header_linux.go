@@ -1,6 +1,10 @@
 package l4
 
-import "sluice/l4/session"
+import (
+	"syscall"
+
+	"sluice/l4/session"
+)
 
 // header receives what a client begins with until the brain knows whether that is
 // a PROXY header. It returns step if more has to come first; an event or the
@@ -15,11 +19,8 @@ func (l *loop) header(d *duplex, step session.Step) session.Step {
 		switch {
 		case f.received(s, n, errno, len(room)):
 			next = d.began(d.brain.Header(l.now, room[:n]))
-		case f.err != 0:
-			d.brain.Gone(l.now)
-			next = d.brain.Next(l.now)
 		case f.read:
-			next = d.began(d.brain.NoHeader(l.now, false))
+			next = d.began(d.brain.NoHeader(l.now, errOf(syscall.Errno(f.err))))
 		}
 		if next.Do != session.Header {
 			return next

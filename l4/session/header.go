@@ -1,7 +1,9 @@
 package session
 
 import (
+	"errors"
 	"net/netip"
+	"os"
 	"time"
 
 	"sluice/l4/access"
@@ -66,16 +68,22 @@ func (s *Session) Header(now time.Time, p []byte) (payload []byte, next Step) {
 	return q.begun[told.Size:], s.comeIn(now)
 }
 
-// NoHeader answers a Header when no more is to come: the time is over (late), or
-// the client ended its stream. payload is as of Header.
-func (s *Session) NoHeader(now time.Time, late bool) (payload []byte, next Step) {
-	if step := s.step(); step.Do != Header {
+// NoHeader answers a Header when no more is to come: the client ended its stream
+// (err is nil), the time is over (os.ErrDeadlineExceeded), or receiving failed.
+// payload is as of Header.
+func (s *Session) NoHeader(now time.Time, err error) (payload []byte, next Step) {
+	step := s.step()
+	switch {
+	case step.Do != Header:
 		return nil, step
-	}
-	if late {
+	case err == nil:
+		return s.withoutHeader(now, BadHeader)
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return s.withoutHeader(now, HeaderTimeout)
+	case FaultOf(err).Blame == OnUs:
+		return nil, s.refuse(now, LocalFault)
 	}
-	return s.withoutHeader(now, BadHeader)
+	return nil, s.refuse(now, ClientLeft)
 }
 
 // withoutHeader takes what came for payload, unless there has to be a header.

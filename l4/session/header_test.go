@@ -2,6 +2,8 @@ package session_test
 
 import (
 	"net/netip"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,20 +107,20 @@ func TestHeaderThatDoesNotCome(t *testing.T) {
 	for _, c := range []struct {
 		mode   session.HeaderMode
 		sent   string
-		late   bool
+		err    error
 		refuse session.Cause
 		code   string
 	}{
-		{session.RequireHeaders, "", true, session.HeaderTimeout, "cR"},
-		{session.RequireHeaders, "PROXY TCP4 1", true, session.HeaderTimeout, "cR"},
-		{session.RequireHeaders, "PROXY TCP4 1", false, session.BadHeader, "PR"},
-		{session.AcceptHeaders, "", true, "", ""},
-		{session.AcceptHeaders, "PROXY TCP4 1", true, "", ""},
-		{session.AcceptHeaders, "PROXY TCP4 1", false, "", ""},
+		{session.RequireHeaders, "", os.ErrDeadlineExceeded, session.HeaderTimeout, "cR"},
+		{session.RequireHeaders, "PROXY TCP4 1", os.ErrDeadlineExceeded, session.HeaderTimeout, "cR"},
+		{session.RequireHeaders, "PROXY TCP4 1", nil, session.BadHeader, "PR"},
+		{session.AcceptHeaders, "", os.ErrDeadlineExceeded, "", ""},
+		{session.AcceptHeaders, "PROXY TCP4 1", os.ErrDeadlineExceeded, "", ""},
+		{session.AcceptHeaders, "PROXY TCP4 1", nil, "", ""},
 	} {
 		w, _ := expecting(t, c.mode, "")
 		w.Header(w.now, []byte(c.sent))
-		payload, step := w.NoHeader(w.after(5*time.Second), c.late)
+		payload, step := w.NoHeader(w.after(5*time.Second), c.err)
 		if c.refuse == "" {
 			if step.Do != session.Dial || string(payload) != c.sent {
 				t.Errorf("%+v: got %+v, payload %q", c, step, payload)
@@ -156,10 +158,16 @@ func TestEndsWhileTheHeaderIsAwaited(t *testing.T) {
 	if r := w.finish(); r.Cause != session.Killed || r.Cause.Rejected() || w.Admitted() {
 		t.Errorf("killed: record %+v", r)
 	}
-	w, _ = expecting(t, session.RequireHeaders, "")
-	w.Gone(w.now)
-	if r := w.finish(); r.Cause != session.ClientLeft || r.Code != "CC" || w.Admitted() {
-		t.Errorf("gone: record %+v", r)
+	for err, want := range map[error]string{nil: "client_left CC", syscall.ECONNRESET: "client_left CC", syscall.ENOBUFS: "local_fault RC"} {
+		w, _ = expecting(t, session.AcceptHeaders, "")
+		if err == nil {
+			w.Gone(w.now)
+		} else if payload, step := w.NoHeader(w.now, err); len(payload) > 0 || step.Do != session.End {
+			t.Errorf("%v: got %+v, payload %q", err, step, payload)
+		}
+		if r := w.finish(); string(r.Cause)+" "+r.Code != want || w.Admitted() {
+			t.Errorf("%v: record %+v, want %s", err, r, want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"net/netip"
+	"os"
 	"slices"
 	"time"
 
@@ -47,7 +48,11 @@ func (z *fuzz) header(p []byte) {
 }
 
 func (z *fuzz) noHeader(late bool) {
-	payload, step := z.NoHeader(z.now, late)
+	var err error
+	if late {
+		err = os.ErrDeadlineExceeded
+	}
+	payload, step := z.NoHeader(z.now, err)
 	if !z.answers() {
 		z.ignored(payload, step)
 		return
