@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"regexp"
@@ -44,11 +43,14 @@ func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
 	t.Run("alerts", func(t *testing.T) { checkAlerts(t, s) })
 	t.Run("promtool metrics", func(t *testing.T) { promtool(t, s.text, "check", "metrics") })
 	t.Run("promtool rules", func(t *testing.T) { promtool(t, "", "check", "rules", alertsFile) })
+	t.Run("promtool alerts", func(t *testing.T) { promtool(t, "", "test", "rules", alertsTestFile) })
+	t.Run("promtool dashboard", func(t *testing.T) { promtool(t, "", "check", "rules", asRules(t, readBoard(t).queries())) })
 }
 
 const (
-	alertsFile    = "../../scripts/observe/alerts.yml"
-	dashboardFile = "../../scripts/observe/dashboard.json"
+	alertsFile     = "../../scripts/observe/alerts.yml"
+	alertsTestFile = "../../scripts/observe/alerts_test.yml"
+	dashboardFile  = "../../scripts/observe/dashboard.json"
 )
 
 func checkTraffic(t *testing.T, s *scrape) {
@@ -111,52 +113,6 @@ func checkMetricsTable(t *testing.T, s *scrape) {
 			t.Errorf("README.md does not tell of %s", name)
 		}
 	}
-}
-
-// legend finds the labels that a legend or an annotation shows.
-var legend = regexp.MustCompile(`\{\{\s*(?:\$labels\.)?([a-z_]+)\s*\}\}`)
-
-func checkDashboard(t *testing.T, s *scrape) {
-	text, err := os.ReadFile(dashboardFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var board struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr, LegendFormat string }
-		}
-		Templating struct {
-			List []struct{ Type, Query string }
-		}
-		Annotations struct{ List []struct{ Expr string } }
-	}
-	if err := json.Unmarshal(text, &board); err != nil {
-		t.Fatal(err)
-	}
-	var queries []string
-	for _, p := range board.Panels {
-		for _, target := range p.Targets {
-			queries = append(queries, target.Expr)
-			for _, m := range legend.FindAllStringSubmatch(target.LegendFormat, -1) {
-				if !s.shows(target.Expr, m[1]) {
-					t.Errorf("panel %q: no metric of %s has the label %s", p.Title, target.Expr, m[1])
-				}
-			}
-		}
-	}
-	for _, v := range board.Templating.List {
-		if v.Type == "query" {
-			queries = append(queries, v.Query)
-		}
-	}
-	for _, a := range board.Annotations.List {
-		queries = append(queries, a.Expr)
-	}
-	if len(queries) < 30 {
-		t.Fatalf("got %d queries of the dashboard, want all of them", len(queries))
-	}
-	s.checkQueries(t, queries)
 }
 
 // shows reports whether some metric of the query has the label.
