@@ -20,7 +20,7 @@ func (s *Server) reload(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	text, err := c.bodyOf(maxPlan, "a configuration that large is planned with sluice check alone")
+	text, err := c.bodyOf(maxPlan, "a larger configuration can only be checked, by sluice check")
 	switch {
 	case err != nil:
 		return 0, nil, err

@@ -10,6 +10,10 @@
 //	        after a failure everything is as before
 //	swap    pools, monitors, frontends, sockets, admin, log; cannot fail
 //
+// A dry run ends before bind. What asks for a reload is a signal, the API, or the
+// watch of the file (package watch); the content that was loaded last, by
+// whomever, is what the watch compares with.
+//
 // What lives across reloads is known by name: a pool and a frontend by theirs,
 // a socket by the address it was asked to listen on. Which frontend gets a
 // socket's clients may change, so a frontend can be renamed under an open
