@@ -395,7 +395,7 @@ func TestArchitecture(t *testing.T) {
 	if len(all) == 0 {
 		t.Fatal("no source was found")
 	}
-	commands := []string{"scripts/test", "scripts/check", "scripts/bench"}
+	commands := []string{"scripts/test", "scripts/check", "scripts/bench", "scripts/package"}
 	for _, c := range newRoot().Commands() {
 		commands = append(commands, c.CommandPath())
 	}
