@@ -72,6 +72,9 @@ func TestEveryTransitionHasEvidence(t *testing.T) {
 	b.Stop()
 	reason("B", "down", "connection refused")
 	d.mustReload(text("A="+a.Addr, "C="+dead))
+	if !strings.Contains(d.out.String(), `"backend":"C","address":"`+dead+`","from":"down","to":"down","reason":"first probe failed`) {
+		t.Error("the log does not say why C is down")
+	}
 	for _, id := range []string{"A", "B", "C"} {
 		for _, state := range []string{"up", "down", "removed"} {
 			for _, line := range d.lines("backend " + state) {

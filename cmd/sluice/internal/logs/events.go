@@ -166,10 +166,13 @@ func (l *Logs) Backend(c pool.Change) {
 const byAPI = " by the API"
 
 // levelOf keeps a start quiet: that a backend which counted as up is up is no
-// news. Neither is what the API changes: the admin side writes it, with who asked
+// news. That one which waits for its first probe, or is held out, stays down is:
+// the reason is new. What the API changes the admin side writes, with who asked
 // for it.
 func levelOf(c pool.Change) zapcore.Level {
 	switch {
+	case c.From == "down" && c.To == "down":
+		return zap.InfoLevel
 	case c.From == c.To, strings.HasSuffix(c.Reason, byAPI):
 		return zap.DebugLevel
 	case c.To == "down":

@@ -151,6 +151,8 @@ func TestTransitionLevels(t *testing.T) {
 		{"up", "drain", "the file's policy changed", "info"},
 		{"", "up", "configured in the file", "info"},
 		{"up", "up", "the first probe passed", "debug"},
+		{"down", "down", "the first probe failed", "info"},
+		{"drain", "drain", "3 probes in a row failed", "debug"},
 		{"up", "drain", "set to drain by the API", "debug"},
 		{"drain", "down", "set to ready by the API", "debug"},
 		{"removing", "removed", "its last session ended", "info"},
