@@ -198,52 +198,67 @@ func TestOneOrderEndsAThousand(t *testing.T) {
 	})
 }
 
-// Nobody escapes: while clients come and dial without end, a backend that goes
-// down or is removed has no session soon after, and the others go on.
+// Nobody escapes: while clients come, dial and wait without end, a backend that
+// goes down or is removed has no session soon after, and the others go on.
 func TestNobodyEscapesAnEviction(t *testing.T) {
 	onEngines(t, func(t *testing.T, start starter) {
-		hold := func(c *net.TCPConn) { io.Copy(c, c) }
-		both := specs(l4test.Serve(t, hold).Addr, l4test.Serve(t, hold).Addr)
-		r := start(t, setup{specs: both, policy: pool.Policy{Probed: true, CloseDown: true, CloseGone: true}, drop: true})
-		var clients sync.WaitGroup
-		var over atomic.Bool
-		for range 24 {
-			clients.Go(func() {
-				for !over.Load() {
-					c, err := net.Dial("tcp", r.addr)
-					if err != nil {
-						continue
-					}
-					io.Copy(io.Discard, c) // until somebody ends it
-					c.Close()
+		for _, most := range []int{0, 3} {
+			hold := func(c *net.TCPConn) { io.Copy(c, c) }
+			both := specs(l4test.Serve(t, hold).Addr, l4test.Serve(t, hold).Addr)
+			both[0].MaxSessions, both[1].MaxSessions = most, most
+			policy := pool.Policy{Probed: true, CloseDown: true, CloseGone: true, QueueMax: most * 100, QueueFor: time.Minute}
+			r := start(t, setup{specs: both, policy: policy, drop: true})
+			stop := r.keepComing(24)
+			for round := range 30 {
+				lost, kept := both[round%2], both[1-round%2]
+				eventually(t, "clients come", func() bool { return r.active(lost.ID)+r.active(kept.ID) > 0 })
+				if round%4 < 2 {
+					r.apply([]pool.Spec{kept})
+				} else {
+					r.health(lost.ID, pool.Down)
 				}
-			})
+				eventually(t, lost.ID+" has no session", func() bool { return r.active(lost.ID) == 0 })
+				r.apply(both)
+				r.health(lost.ID, pool.Up)
+			}
+			stop()
 		}
-		active := func(id string) (n int64) {
-			for _, b := range r.pool.Status().Backends {
-				if b.ID == id {
-					n += b.Active
+	})
+}
+
+// keepComing has n clients that come again whenever they are ended. The func that
+// it returns ends that, and the rig.
+func (r *rig) keepComing(n int) (stop func()) {
+	var clients sync.WaitGroup
+	var over atomic.Bool
+	for range n {
+		clients.Go(func() {
+			for !over.Load() {
+				c, err := net.Dial("tcp", r.addr)
+				if err != nil {
+					continue
 				}
+				io.Copy(io.Discard, c) // until somebody ends it
+				c.Close()
 			}
-			return n
-		}
-		for round := range 30 {
-			lost, kept := both[round%2], both[1-round%2]
-			eventually(t, "clients come", func() bool { return active(lost.ID)+active(kept.ID) > 0 })
-			if round%4 < 2 {
-				r.apply([]pool.Spec{kept})
-			} else {
-				r.health(lost.ID, pool.Down)
-			}
-			eventually(t, lost.ID+" has no session", func() bool { return active(lost.ID) == 0 })
-			r.apply(both)
-			r.health(lost.ID, pool.Up)
-		}
+		})
+	}
+	return func() {
 		over.Store(true)
 		r.ln.Close()
 		r.front.Shutdown(canceled())
 		clients.Wait()
-	})
+	}
+}
+
+// active returns the sessions of the backends of that id.
+func (r *rig) active(id string) (n int64) {
+	for _, b := range r.pool.Status().Backends {
+		if b.ID == id {
+			n += b.Active
+		}
+	}
+	return n
 }
 
 // health gives a verdict on a backend.
