@@ -1,11 +1,15 @@
 package l4_test
 
 import (
+	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"testing"
 
+	"sluice/l4"
+	"sluice/l4/access"
 	"sluice/l4/l4test"
 )
 
@@ -181,5 +185,26 @@ func echoPlain(c *net.TCPConn) {
 			return
 		}
 		c.Write(buf[:n])
+	}
+}
+
+// A client that is turned away, from its connect to the reset.
+func BenchmarkRefusedClient(b *testing.B) {
+	for _, entries := range []int{10, 100_000} {
+		var list []netip.Prefix
+		for i := range entries {
+			list = append(list, netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(i >> 15), byte(i >> 7), byte(i<<1) + 1}), 32))
+		}
+		for _, engine := range engines {
+			b.Run(fmt.Sprintf("%s/%d", engine, entries), func(b *testing.B) {
+				r := start(b, setup{engine: engine, admission: l4.Admission{Deny: access.NewSet(list)}})
+				for b.Loop() {
+					if how := r.refused(""); how != "reset" {
+						b.Fatalf("the client saw %s", how)
+					}
+					<-r.refusals
+				}
+			})
+		}
 	}
 }

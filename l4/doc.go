@@ -14,8 +14,9 @@
 // sockets are shared. Files ending in _linux.go are this engine and nothing else.
 //
 //	loop.accept        a few clients at a time; an error pauses
-//	loop.admit         limits: Frontend.enter; perhaps another loop's client
+//	loop.admit         lists and limits: Frontend.enter; perhaps another loop's client
 //	loop.begin         a slot, a duplex; its first event starts the search
+//	  loop.header      a PROXY header, if one is to come: session.Header
 //	  loop.search      next backend, look-up, dial, judge: session.Next, Dialed
 //	  loop.pump        both directions, a turn each (flow)
 //	  loop.obey        half-close, linger, abort, close: session.Ended, Expired
@@ -28,8 +29,9 @@
 // that the kernel splices and counts still move. It runs on every system.
 //
 //	acceptLoop.serve   accepts, and backs off on errors
-//	acceptLoop.admit   limits: Frontend.enter
+//	acceptLoop.admit   lists and limits: Frontend.enter
 //	conn.run           the whole life, in one function
+//	  conn.header      a PROXY header, if one is to come: session.Header
 //	  conn.connect     next backend, dial, judge: session.Next, Dialed
 //	  conn.relay       two pumps, one for each direction
 //	  conn.close       ends both sockets as the session decided

@@ -1,8 +1,10 @@
 package l4
 
 import (
+	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,11 +149,20 @@ func (k *faulty) flow(d *duplex, on bool) {
 	}
 }
 
-// A session that does nothing costs no timer, no pipe and no memory but its own.
+// A session that does nothing costs no timer, no pipe and no memory but its own,
+// and its bulk was spliced, also behind a PROXY header.
 func TestIdleSessionHoldsNothing(t *testing.T) {
-	t.Parallel()
+	for _, header := range []string{"", "PROXY UNKNOWN\r\n"} {
+		t.Run(fmt.Sprintf("header of %d bytes", len(header)), func(t *testing.T) {
+			t.Parallel()
+			idleSessionHoldsNothing(t, header)
+		})
+	}
+}
+
+func idleSessionHoldsNothing(t *testing.T, header string) {
 	k := newFaulty(t, 0, nil)
-	tr := startTrial(t, k, shape{loops: 1, buffer: 1024, set: patient()})
+	tr := startTrial(t, k, shape{loops: 1, buffer: 1024, set: patient(), header: header != ""})
 	conns := tr.onlyHand()
 	go tr.listener.Serve()
 	const sessions, bytes = 10, 200_000
@@ -161,8 +172,8 @@ func TestIdleSessionHoldsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		go io.Copy(c, io.MultiReader(strings.NewReader(header), l4test.Pattern(bytes)))
 		backend := <-conns
-		go io.Copy(c, l4test.Pattern(bytes))
 		if n, err := io.CopyN(&l4test.Verify{}, onlyRead{backend}, bytes); err != nil {
 			t.Fatalf("the backend got %d bytes: %v", n, err)
 		}

@@ -197,9 +197,9 @@ func (s *shard) forgetFirst(now int64, must bool) bool {
 
 // Len returns how many clients there are, without those that may be forgotten.
 func (c *Clients) Len() (n int) {
+	_, now := c.of(key{})
 	for i := range c.shards {
 		s := &c.shards[i]
-		_, now := c.of(key{})
 		s.mu.Lock()
 		for s.forgetFirst(now, false) {
 		}
