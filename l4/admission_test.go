@@ -172,7 +172,7 @@ func TestRatePerClient(t *testing.T) {
 		r.record()
 		r.record()
 		served := 1
-		for how := ""; how == ""; served++ {
+		for ; ; served++ {
 			c, err := r.dialAs("127.0.0.1")
 			if err == nil {
 				_, err = c.Read(make([]byte, 2))
