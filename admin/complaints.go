@@ -20,9 +20,10 @@ func bounded(l *zap.Logger) *zap.Logger {
 	}))
 }
 
-// complaints is where net/http writes its lines. What it says of clients and of
-// broken connections is of no interest unless somebody looks for it; a panic is
-// an error of ours.
+// complaints is where net/http and the library of the metrics write their lines.
+// What they say of clients and of broken connections is of no interest unless
+// somebody looks for it; a panic is an error of ours, and so are metrics that do
+// not go together.
 type complaints struct{ log *zap.Logger }
 
 // newComplaints returns the logger for net/http that writes to l.
@@ -33,7 +34,7 @@ func newComplaints(l *zap.Logger) *log.Logger {
 // Write takes one line.
 func (c complaints) Write(p []byte) (int, error) {
 	text := strings.TrimSpace(string(p))
-	if strings.Contains(text, "panic serving") {
+	if strings.Contains(text, "panic serving") || strings.Contains(text, "error gathering metrics") {
 		c.log.Error("admin side", zap.String("error", text))
 	} else {
 		c.log.Debug("admin side", zap.String("error", text))

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 
 	"sluice/admin/metrics"
 	"sluice/pool"
@@ -13,6 +14,11 @@ func (s *Server) scrape(*call) (int, any, error) { return http.StatusOK, s.page,
 // state is what the metrics tell of this moment.
 func (s *Server) state() metrics.State {
 	about := s.src.About()
+	pools := statusOf(s.src.Pools())
+	// A reload in between may have moved one from here to there.
+	leaving := slices.DeleteFunc(statusOf(s.src.Leaving()), func(l pool.Status) bool {
+		return slices.ContainsFunc(pools, func(p pool.Status) bool { return p.Name == l.Name })
+	})
 	return metrics.State{
 		Process: metrics.Process{
 			Version:       about.Version,
@@ -27,8 +33,8 @@ func (s *Server) state() metrics.State {
 			StateFailures: about.StateFile.Failures,
 		},
 		Frontends: s.frontends(),
-		Pools:     statusOf(s.src.Pools()),
-		Leaving:   statusOf(s.src.Leaving()),
+		Pools:     pools,
+		Leaving:   leaving,
 	}
 }
 

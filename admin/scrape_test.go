@@ -71,6 +71,20 @@ func TestMetricsCountFailedDialsOfProxy(t *testing.T) {
 	}
 }
 
+// A reload during a scrape can show a pool among those of the file and among
+// those that leave: it is told of once.
+func TestMetricsOfPoolThatMoves(t *testing.T) {
+	p := newPool(t, "web", "127.0.0.1:1")
+	r := start(t, proxying, p)
+	r.leaving = []*pool.Pool{p}
+	if n := strings.Count(r.do("GET", "/metrics", "").text, "sluice_backend_up{"); n != 1 {
+		t.Errorf("got %d series of one backend, want 1", n)
+	}
+	if n := r.logs.Len(); n != 0 {
+		t.Errorf("got %d log lines, want none: %v", n, r.logs.All())
+	}
+}
+
 // The backends of a pool that was removed are told of until their last session
 // has ended.
 func TestMetricsOfRemovedPool(t *testing.T) {
