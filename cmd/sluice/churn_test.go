@@ -272,3 +272,40 @@ func TestMetricsTellOfReloads(t *testing.T) {
 		t.Errorf("got times %v, %v and %v, want them in order", start, broken, mended)
 	}
 }
+
+// What a reload removed is told of until its last session has ended, and goes on
+// from where it was if it comes back.
+func TestMetricsOfWhatAReloadRemoved(t *testing.T) {
+	onDaemons(t, func(t *testing.T, process string) {
+		a, b := l4test.Serve(t, l4test.Tag("A")), l4test.Serve(t, l4test.Tag("B"))
+		stays := head + process + frontendText("web", free, "p") + poolText("p", "", "A="+a.Addr)
+		goes := stays + frontendText("old", free, "q") + poolText("q", "", "B="+b.Addr)
+		d := startDaemon(t, goes)
+		c, _ := open(t, d.frontend("old").Listen)
+		d.mustReload(stays)
+		w := watch{t, map[string]float64{}}
+		echoes(t, c)
+		eventually(t, "its bytes are told", func() bool {
+			return d.scrape().of("sluice_backend_bytes_total", `"to_backend"`, `"q"`) == float64(len("still there\n"))
+		})
+		s := d.scrape()
+		w.see(s)
+		if f, b := s.of("sluice_frontend_sessions_active", `"old"`), s.of("sluice_backend_sessions_active", `"q"`); f != 1 || b != 1 {
+			t.Errorf("got %v sessions of the frontend and %v of the backend, want 1", f, b)
+		}
+		if s.of("sluice_backend_draining", `"q"`) != 1 || strings.Contains(s.text, `eligible{pool="q"}`) {
+			t.Error("the pool is not told of as one that was removed")
+		}
+		c.Close()
+		eventually(t, "they vanish", func() bool {
+			text := d.scrape().text
+			return !strings.Contains(text, `"old"`) && !strings.Contains(text, `"q"`)
+		})
+		d.mustReload(goes)
+		s = d.scrape()
+		w.see(s)
+		if n := s.of("sluice_frontend_sessions_total", `"old"`); n != 1 {
+			t.Errorf("back again, %v of its sessions have ended, want 1", n)
+		}
+	})
+}
