@@ -62,8 +62,8 @@ type About struct {
 type Drain struct {
 	Since        time.Time `json:"since"`
 	AcceptsUntil time.Time `json:"accepts_until"` // when the listeners close
-	Until        time.Time `json:"until"`                  // when the sessions left are cut
-	Sessions     int64     `json:"sessions"`               // that are left, requests through /proxy included
+	Until        time.Time `json:"until"`         // when the sessions left are cut
+	Sessions     int64     `json:"sessions"`      // that are left, requests through /proxy included
 }
 
 // LastReload is how the newest attempt to make the file current ended. The start
