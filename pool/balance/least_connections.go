@@ -74,6 +74,7 @@ func (l *least) Pick(q pool.Query) *pool.Member {
 type found struct {
 	index          int // -1: none
 	active, weight int64
+	pick           uint32 // which some members sit out
 }
 
 // everyTurn is the pick that no member sits out.
@@ -82,25 +83,25 @@ const everyTurn uint32 = 0
 // scan returns the least busy member that is usable and does not sit the pick out.
 func (l *least) scan(q pool.Query, pick uint32) found {
 	start := l.start()
-	f := l.better(start, len(l.loads), pick, q, found{index: -1})
+	f := l.better(start, len(l.loads), q, found{index: -1, pick: pick})
 	if f.index < 0 || f.active > 0 {
-		f = l.better(0, start, pick, q, f)
+		f = l.better(0, start, q, f)
 	}
 	return f
 }
 
 // better continues a scan over the members from from to to.
-func (l *least) better(from, to int, pick uint32, q pool.Query, f found) found {
+func (l *least) better(from, to int, q pool.Query, f found) found {
 	for i, c := range l.loads[from:to] {
 		n := c.backend.Active()
 		// n/c.weight >= f.active/f.weight, without the divisions
 		if f.index >= 0 && n*f.weight >= f.active*c.weight {
 			continue
 		}
-		if m := l.members[from+i]; !m.Usable(q) || n == 0 && !m.Turn(pick) {
+		if m := l.members[from+i]; !m.Usable(q) || n == 0 && !m.Turn(f.pick) {
 			continue
 		}
-		f = found{from + i, n, c.weight}
+		f = found{from + i, n, c.weight, f.pick}
 		if n == 0 {
 			break // nothing is less, and an equal one comes later
 		}
