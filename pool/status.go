@@ -26,9 +26,6 @@ type BackendStatus struct {
 	ID            string     `json:"id"`
 	Address       string     `json:"address"`
 	Weight        int        `json:"weight"`
-	Effective     float64    `json:"effective_weight"`    // less while it starts slowly
-	Starting      bool       `json:"starting"`            // slow_start is under way
-	HeldUntil     time.Time  `json:"held_until,omitzero"` // it flaps, and gets nothing before
 	MaxSessions   int        `json:"max_sessions"`
 	State         string     `json:"state"`  // summary: up, down, drain, maint or removing
 	Admin         string     `json:"admin"`  // ready, drain, maint or removing
@@ -45,6 +42,9 @@ type BackendStatus struct {
 	BytesToClient int64      `json:"bytes_to_client"`
 	DrainEnds     time.Time  `json:"drain_ends,omitzero"` // when the sessions of one that is drained or removed end; zero: not by order
 	LastChange    LastChange `json:"last_change"`
+	Effective     float64    `json:"effective_weight"`    // less while it starts slowly
+	Starting      bool       `json:"starting"`            // slow_start is under way
+	HeldUntil     time.Time  `json:"held_until,omitzero"` // it flaps, and gets nothing before
 
 	FailuresBy map[string]int64 `json:"-"` // DialFailures by reason; all of them
 	Dials      Durations        `json:"-"` // dials that succeeded or count against it
