@@ -31,7 +31,7 @@ func (r *rig) scoped(s Scope, others bool) net.Listener {
 func TestListenerForProbesServesNothingElse(t *testing.T) {
 	r := start(t, Settings{Tokens: tokens, Proxy: proxying.Proxy}, newPool(t, "web", namedWeb(t, "a")))
 	r.scoped(Probes, true)
-	for _, path := range []string{"/healthz", "/readyz", "/readyz/to%20web"} {
+	for _, path := range []string{"/healthz", "/readyz", "/readyz/to%20web", "/metrics"} {
 		r.do("GET", path, "", "Host: evil.example").want(t, 200, "")
 	}
 	r.do("POST", "/healthz", "").want(t, 405, "")

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/l4/l4test"
 )
 
 // TestSlowHeadersShutNobodyOut is one test of real time: 5 s for the header.
@@ -220,4 +222,16 @@ func TestSlowBodyOfAChangeBlocksNoOtherChange(t *testing.T) {
 	r.do("POST", "/backends", `{"id":"n","address":"10.0.0.1:80"}`).want(t, 201, "")
 	c.CloseWrite()
 	wantStatus(t, c, 400)
+}
+
+// One more test of real time: 10 s for a body that does not come.
+func TestSlowBodyIsGivenUp(t *testing.T) {
+	t.Parallel()
+	r := start(t, Settings{}, newPool(t, "web"))
+	c := r.connect()
+	c.SetDeadline(time.Now().Add(bodyTimeout + l4test.Patience))
+	fmt.Fprint(c, "POST /backends HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60\r\n\r\n{")
+	if text := wantStatus(t, c, 408); !strings.Contains(text, "did not arrive within 10s") {
+		t.Errorf("got %q", text)
+	}
 }

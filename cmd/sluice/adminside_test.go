@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -184,5 +185,85 @@ func TestReloadBrokenTokenFile(t *testing.T) {
 	}
 	if strings.Contains(d.out.String(), "token-of-the-test") {
 		t.Error("a token is in the log")
+	}
+}
+
+// What a browser and a proxy may say changes with a reload.
+func TestReloadHostsAndTrustedProxies(t *testing.T) {
+	t.Parallel()
+	web := l4test.Serve(t, func(c *net.TCPConn) {
+		q, err := http.ReadRequest(bufio.NewReader(c))
+		if err == nil {
+			text := q.Header.Get("X-Forwarded-For")
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+		}
+		c.Close()
+	})
+	text := func(admin, proxy string) string {
+		return jsonLog + "[admin]\nlisten = \"127.0.0.1:0\"\n" + admin + "\n[admin.proxy]\n" + proxy + "\n" +
+			frontendText("web", free, "p") + poolText("p", "", "A="+web.Addr)
+	}
+	d := startDaemon(t, text("", ""))
+	ask := func(path string) (int, string) {
+		t.Helper()
+		q, err := http.NewRequest("GET", "http://"+d.admin+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("X-Forwarded-For", "192.0.2.7")
+		if path == "/status" {
+			q.Host = "lb.example.com"
+		}
+		a, err := adminClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		body, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.StatusCode, string(body)
+	}
+	want := func(host int, from string) {
+		t.Helper()
+		if got, _ := ask("/status"); got != host {
+			t.Errorf("by another name: got %d, want %d", got, host)
+		}
+		if _, got := ask("/proxy/"); got != from {
+			t.Errorf("the backend saw a request from %q, want %q", got, from)
+		}
+	}
+	want(403, "127.0.0.1")
+	d.mustReload(text(`hosts = ["lb.example.com"]`, `trusted_from = ["127.0.0.0/8"]`))
+	want(200, "192.0.2.7, 127.0.0.1")
+	d.mustReload(text("", ""))
+	want(403, "127.0.0.1")
+}
+
+// At a shutdown the listener of /proxy closes with the frontends, and the API
+// answers until the last session is over.
+func TestStopClosesTheListenerOfProxyFirst(t *testing.T) {
+	t.Parallel()
+	a := l4test.Serve(t, l4test.Tag("A"))
+	dir := t.TempDir()
+	path, probes := filepath.Join(dir, "proxy"), filepath.Join(dir, "probes")
+	d := startDaemon(t, "[process]\ndrain_timeout = \"1m\"\n"+jsonLog+"[admin]\nlisten = \"127.0.0.1:0\"\nprobe_listen = \"unix:"+probes+"\"\n[admin.proxy]\nlisten = \"unix:"+path+"\"\n"+
+		frontendText("web", free, "p")+poolText("p", "", "A="+a.Addr))
+	session, _ := open(t, d.frontend("web").Listen)
+	d.signal(syscall.SIGTERM)
+	eventually(t, "the listener of /proxy is closed", func() bool {
+		c, err := net.Dial("unix", path)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	wantAnswers(t, through("unix", probes), map[string]int{"GET /healthz": 200, "GET /readyz": 503})
+	wantAnswers(t, through("tcp", d.admin), map[string]int{"GET /healthz": 200, "GET /proxy/": 503})
+	session.Close()
+	<-d.done
+	if d.err != nil {
+		t.Errorf("got %v, want status 0", d.err)
 	}
 }
