@@ -56,10 +56,16 @@ func (s *Server) pools(c *call) ([]*pool.Pool, error) {
 	return []*pool.Pool{p}, nil
 }
 
+// maxDescribed bounds the changes that one line of the log lists. Chosen.
+const maxDescribed = 100
+
 // described says each in a line: what ran, and what the file has.
 func described(ds []pool.Difference) []string {
-	lines := make([]string, 0, len(ds))
-	for _, d := range ds {
+	lines := make([]string, 0, min(len(ds), maxDescribed))
+	for i, d := range ds {
+		if i == maxDescribed {
+			return append(lines, fmt.Sprint("and ", len(ds)-i, " more"))
+		}
 		lines = append(lines, fmt.Sprint("pool ", d.Pool, ": ", d.String()))
 	}
 	return lines

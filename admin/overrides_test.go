@@ -77,6 +77,14 @@ func TestForget(t *testing.T) {
 	}
 }
 
+// However much is forgotten, the log gets one line of bounded length.
+func TestForgetLogsNotTooMuch(t *testing.T) {
+	lines := described(make([]pool.Difference, maxDescribed+5))
+	if last := lines[len(lines)-1]; len(lines) != maxDescribed+1 || last != "and 5 more" {
+		t.Errorf("got %d lines, the last %q", len(lines), last)
+	}
+}
+
 func TestForgetRefuses(t *testing.T) {
 	r := steered(t)
 	before := keys(r.unlike())
