@@ -305,10 +305,30 @@ func TestRestartWithoutThePool(t *testing.T) {
 	if v := d.view(); len(v.Differences) != 0 {
 		t.Errorf("got %+v, want none", v.Differences)
 	}
-	eventually(t, "no state file", func() bool {
-		_, err := os.Stat(d.stateFile())
-		return os.IsNotExist(err)
-	})
+	if _, err := os.Stat(d.stateFile()); !os.IsNotExist(err) {
+		t.Errorf("the state file is left: %v", err)
+	}
+	d.mustReload(text(""))
+	if a := d.backend("p", "A"); a.Weight != 1 {
+		t.Errorf("got %+v: what was forgotten came back with the pool", a)
+	}
+}
+
+// What could not be saved is saved by a stop, if it can be then.
+func TestStopSavesWhatIsNotSaved(t *testing.T) {
+	t.Parallel()
+	text, _ := three(t)
+	dir := filepath.Join(t.TempDir(), "later")
+	d := startDaemon(t, fmt.Sprintf("[process]\nstate_file = %q\n", filepath.Join(dir, "s.json"))+text(""))
+	d.must("PATCH", "/backends/A", `{"weight": 5}`)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.end(syscall.SIGTERM)
+	d.start()
+	if a := d.backend("p", "A"); a.Weight != 5 {
+		t.Errorf("got %+v, want weight 5", a)
+	}
 }
 
 // A key that waits for a restart differs as well.

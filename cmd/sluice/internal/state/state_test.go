@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,6 +28,7 @@ type rig struct {
 
 	mu      sync.Mutex
 	deleted []pool.Deletion
+	asked   func() // if it is set, called once when the keeper has asked
 }
 
 func open(t *testing.T, config, path string) *rig {
@@ -42,6 +44,10 @@ func open(t *testing.T, config, path string) *rig {
 func (r *rig) source() map[string]pool.Overrides {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.asked != nil {
+		defer r.asked()
+		r.asked = nil
+	}
 	if len(r.deleted) == 0 {
 		return nil
 	}
@@ -185,6 +191,34 @@ func TestTwoWithoutAFile(t *testing.T) {
 			t.Fatal("both are said to be saved in one file")
 		}
 	}
+}
+
+// Of two that have found no file the second one gets to know whose it is now.
+func TestClaimTakesNothingAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	open(t, "/a", path).remove("a")
+	b := open(t, "/b", path)
+	if err := os.WriteFile(path+".new", []byte("of b"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.claim(path+".new", path); !errors.As(err, new(foreign)) {
+		t.Errorf("got %v, want that it belongs to /a", err)
+	}
+	os.Remove(path + ".new")
+	want(t, "/a", path, "a")
+}
+
+// What changes after the keeper has asked is written as well, although nobody
+// waits for it any more.
+func TestChangeDuringAWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	r := open(t, "/c", path)
+	r.asked = func() {
+		r.deleted = append(r.deleted, pool.Deletion{Spec: pool.Spec{ID: "b", Address: "b:1"}})
+		r.due.Store(true)
+	}
+	r.remove("a")
+	want(t, "/c", path, "a", "b")
 }
 
 func TestBrokenFileIsSetAside(t *testing.T) {
