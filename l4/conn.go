@@ -20,6 +20,7 @@ type conn struct {
 	frontend *Frontend
 	config   *Config
 	socks    [2]stream // by session.Side; the backend's is set under mu once connected
+	greeting []byte    // what the backend gets before payload, and is none
 	payload  []byte    // what came with a header, and goes out first
 
 	ctx context.Context // of the search, for run alone
@@ -87,6 +88,7 @@ func (c *conn) connect() bool {
 		case session.Dial:
 			step = c.dial(step)
 		case session.Relay:
+			c.greet(step.Greet)
 			return true
 		case session.End:
 			return false

@@ -41,7 +41,7 @@ func (l *loop) search(d *duplex, step session.Step) {
 			}
 			step = l.dialed(d, step, err)
 		case session.Relay:
-			l.relay(d)
+			l.relay(d, step.Greet)
 			return
 		case session.End:
 			l.close(d, session.Cut)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"sluice/l4/header"
 	"sluice/l4/l4test"
 	"sluice/l4/session"
 )
@@ -71,6 +72,15 @@ func (tr *trial) run(p *play) {
 // serve is the backend's end.
 func (tr *trial) serve(c *net.TCPConn) {
 	head := make([]byte, headSize)
+	if tr.greets(c) {
+		greeting := make([]byte, greetingSize)
+		if _, err := io.ReadFull(c, greeting); err != nil {
+			return
+		}
+		if h, v := header.Read(greeting); v != header.Whole || h.Size != greetingSize || h.Destination.String() != tr.listener.Addr() {
+			tr.t.Errorf("a backend got %q for a header", greeting)
+		}
+	}
 	if _, err := io.ReadFull(c, head); err != nil {
 		return
 	}
@@ -83,6 +93,12 @@ func (tr *trial) serve(c *net.TCPConn) {
 	}
 	p.act(session.Backend, c)
 }
+
+// greetingSize is the size of a PROXY header of version 2 for IPv4.
+const greetingSize = 28
+
+// greets reports whether c is at the backend that gets PROXY headers.
+func (tr *trial) greets(c *net.TCPConn) bool { return c.LocalAddr().String() == tr.backends[1].Addr }
 
 // act is what an end does, and returns when it saw how the other ended.
 func (p *play) act(side session.Side, c *net.TCPConn) {

@@ -94,7 +94,11 @@ func (tr *trial) gate() *gate { return tr.listener.acceptor.(*gate) }
 func (tr *trial) poolConfig() pool.Config {
 	c := pool.Config{Strategy: tr.strategy}
 	for i, b := range tr.backends {
-		c.Backends = append(c.Backends, pool.Spec{ID: string(rune('A' + i)), Address: b.Addr, Weight: 1})
+		s := pool.Spec{ID: string(rune('A' + i)), Address: b.Addr, Weight: 1}
+		if i == 1 {
+			s.SendProxy = 2
+		}
+		c.Backends = append(c.Backends, s)
 	}
 	return c
 }

@@ -132,7 +132,7 @@ func (l *loop) relayOnce(d *duplex, from session.Side) int {
 	}
 	sent, ok := 0, true
 	if dst.writable {
-		sent, ok = l.send(d, from, l.buffer[:n])
+		sent, ok = l.send(d, from, l.buffer[:n], 0)
 	} else {
 		d.brain.Moved(l.now, from, 0)
 	}
@@ -177,9 +177,9 @@ func (f *flow) adapt(full bool) {
 	}
 }
 
-// send sends p until the socket takes no more. ok is false if it takes nothing
-// ever again; then d may be closed.
-func (l *loop) send(d *duplex, from session.Side, p []byte) (sent int, ok bool) {
+// send sends p, whose front may be no payload, until the socket takes no more. ok
+// is false if it takes nothing ever again; then d may be closed.
+func (l *loop) send(d *duplex, from session.Side, p []byte, greets int) (sent int, ok bool) {
 	to := from.Other()
 	var errno syscall.Errno
 	for sent < len(p) && errno == 0 {
@@ -187,7 +187,7 @@ func (l *loop) send(d *duplex, from session.Side, p []byte) (sent int, ok bool) 
 		n, errno = l.kernel.Send(int(d.socks[to].fd), p[sent:])
 		sent += max(n, 0)
 	}
-	d.brain.Moved(l.now, from, int64(sent))
+	d.brain.Moved(l.now, from, int64(max(0, sent-greets)))
 	switch errno {
 	case 0:
 	case syscall.EAGAIN:
@@ -205,11 +205,11 @@ func (l *loop) deliver(d *duplex, from session.Side) int {
 	if f.held == nil {
 		return l.empty(d, from)
 	}
-	n, ok := l.send(d, from, f.held.data)
+	n, ok := l.send(d, from, f.held.data, f.held.greets)
 	if !ok {
 		return n
 	}
-	f.held.data = f.held.data[n:]
+	f.held.data, f.held.greets = f.held.data[n:], max(0, f.held.greets-n)
 	if len(f.held.data) == 0 {
 		l.spills.give(f.held)
 		f.held = nil

@@ -42,14 +42,25 @@ func (c *conn) began(now time.Time, p []byte, err error) (next session.Step) {
 	return next
 }
 
-// deliver sends what came with the client's header, ahead of all else.
+// greet prepares the header of that version that the backend gets; 0 is none.
+func (c *conn) greet(version int) {
+	if version == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.greeting = c.session.Greeting(version, addrPort(c.socks[session.Client].LocalAddr()))
+}
+
+// deliver sends what the backend gets ahead of all else: our header, and what came
+// with the client's.
 func (c *conn) deliver(from session.Side) error {
-	if from != session.Client || len(c.payload) == 0 {
+	if from != session.Client || len(c.greeting)+len(c.payload) == 0 {
 		return nil
 	}
-	n, err := c.socks[session.Backend].Write(c.payload)
-	c.payload = nil
-	c.moved(from, int64(n))
+	n, err := c.socks[session.Backend].Write(append(c.greeting, c.payload...))
+	c.moved(from, max(0, int64(n-len(c.greeting))))
+	c.greeting, c.payload = nil, nil
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return errStopped // the session was cut
 	}

@@ -1,6 +1,7 @@
 package l4
 
 import (
+	"net/netip"
 	"syscall"
 	"time"
 
@@ -8,8 +9,11 @@ import (
 )
 
 // relay begins to move bytes: both sides are connected.
-func (l *loop) relay(d *duplex) {
+func (l *loop) relay(d *duplex, greet int) {
 	d.phase = relaying
+	if greet != 0 {
+		l.greet(d, greet)
+	}
 	d.socks[session.Backend].writable = true
 	if !l.splice || !d.socks[session.Client].tcp || !d.socks[session.Backend].tcp {
 		d.flows[session.Client].by, d.flows[session.Backend].by = copyOnly, copyOnly
@@ -17,6 +21,21 @@ func (l *loop) relay(d *duplex) {
 	d.until = max(l.clock(l.now.Add(ageAfter)), 1)
 	l.rearm(d)
 	l.pump(d)
+}
+
+// greet puts the header of that version in front of all that the backend gets.
+func (l *loop) greet(d *duplex, version int) {
+	local := netip.AddrPort{}
+	if s := &d.socks[session.Client]; s.tcp {
+		local = l.kernel.LocalAddr(int(s.fd))
+	}
+	head := d.brain.Greeting(version, local)
+	greets, f := len(head), &d.flows[session.Client]
+	if f.held != nil { // what came with the client's header
+		head = append(head, f.held.data...)
+	}
+	f.held = owned(head)
+	f.held.greets = greets
 }
 
 // linger begins a polite ending: what was read goes out, behind it the end to

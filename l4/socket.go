@@ -61,11 +61,14 @@ func keepAlive(set *session.Settings) net.KeepAliveConfig {
 }
 
 // clientAddr returns the peer's address, unmapped; zero for a unix socket.
-func clientAddr(s stream) netip.AddrPort {
-	a, ok := s.RemoteAddr().(*net.TCPAddr)
+func clientAddr(s stream) netip.AddrPort { return addrPort(s.RemoteAddr()) }
+
+// addrPort returns an address of TCP, unmapped; zero for a unix socket's.
+func addrPort(a net.Addr) netip.AddrPort {
+	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.AddrPort{}
 	}
-	ap := a.AddrPort()
+	ap := tcp.AddrPort()
 	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
 }

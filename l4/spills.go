@@ -8,6 +8,7 @@ const spillsKept = 16
 type spill struct {
 	memory []byte
 	data   []byte // of memory, still to be sent
+	greets int    // how much of the front of data is no payload
 }
 
 // spills is a loop's stock of them, each as large as its reads. The zero value

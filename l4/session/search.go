@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unique"
+
+	"sluice/l4/greeting"
 )
 
 // search is what a session needs only until it has a backend, or gets none.
@@ -18,6 +20,7 @@ type search struct {
 	addresses Addresses // of the backend being dialed
 	literal   [1]string // holds the list of addresses if it needs no look-up
 	address   string    // the last one dialed in the attempt
+	greet     int       // the version of the header that the backend wants, as the attempt began
 	begun     []byte    // what came of a header that is not whole yet
 }
 
@@ -78,7 +81,7 @@ func (s *Session) found(now time.Time, try Try, cause Cause) Step {
 
 // begin asks for the addresses of a backend, or dials its only one.
 func (q *search) begin(now time.Time, try Try) Step {
-	q.deadline, q.address = try.Deadline, ""
+	q.deadline, q.address, q.greet = try.Deadline, "", try.Backend.SendProxy()
 	address := try.Backend.Address()
 	if Literal(address) {
 		q.literal[0] = address
@@ -94,7 +97,7 @@ func (q *search) begin(now time.Time, try Try) Step {
 func (q *search) dialNext(now time.Time, name string) Step {
 	address, deadline, _ := q.addresses.Next(now)
 	q.address = address
-	q.step = Step{Dial, address, name, deadline}
+	q.step = Step{Do: Dial, Address: address, Name: name, Deadline: deadline}
 	return q.step
 }
 
@@ -152,11 +155,23 @@ func (s *Session) Dialed(now time.Time, err error) Step {
 		}
 		return s.attemptFailed(now, f, err)
 	}
+	greet := q.greet
 	q.route.measure(now)
 	q.route.Dialed(now, nil)
 	s.leaveSearch(now)
 	s.progressed(now)
-	return s.step()
+	return Step{Do: Relay, Greet: greet}
+}
+
+// Greeting returns the header of that version that the backend gets before the
+// first payload: who the client is, and where it connected to, as a header of its
+// own told; else local, our address at its socket, which is zero for a unix
+// socket. It is no payload.
+func (s *Session) Greeting(version int, local netip.AddrPort) []byte {
+	if _, to, ok := s.Announced(); ok {
+		local = to
+	}
+	return greeting.Client(version, s.clientAddr(), local)
 }
 
 // attemptFailed ends one attempt: the next backend, or the end.

@@ -31,7 +31,7 @@ const (
 	Queue                // every usable backend is full: call Queue
 	Wait                 // stay in the queue: call Woken when woken and at Step.Deadline, Left if the client ends
 	Dial                 // connect to Step.Address, then call Dialed
-	Relay                // the connect succeeded: start the relay
+	Relay                // the connect succeeded: send the Greeting, if Step.Greet, and start the relay
 	End                  // close the client with RST, then call Close
 )
 
@@ -41,6 +41,7 @@ type Step struct {
 	Do       Do
 	Address  string    // Lookup: "name:port". Dial: "ip:port" or "unix:/path"
 	Name     string    // Dial: the "name:port" that Address comes from; empty if it was configured literally
+	Greet    int       // Relay: the version of the header that Greeting writes; 0 is none
 	Deadline time.Time // of the header, the lookup, the wait or the dial
 }
 
