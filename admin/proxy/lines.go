@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/l4/session"
+	"sluice/l4/greeting"
 	"sluice/pool"
 )
 
@@ -124,6 +125,12 @@ func dialFor(ctx context.Context, dial Dial) (net.Conn, error) {
 	}
 	if err != nil {
 		return nil, &dialError{err}
+	}
+	if v := a.backend.SendProxy(); v != 0 { // for ourselves: many clients share the connection
+		if _, err := c.Write(greeting.Own(v)); err != nil {
+			c.Close()
+			return nil, &dialError{err}
+		}
 	}
 	return &line{Conn: c}, nil
 }

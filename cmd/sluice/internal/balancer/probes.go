@@ -11,12 +11,14 @@ import (
 
 	"sluice/cmd/internal/config"
 	"sluice/l4"
+	"sluice/l4/greeting"
 	"sluice/l4/session"
 	"sluice/pool/health"
 )
 
-// probe returns the probe that c asks for; it connects as sessions do. What
-// fails for want of descriptors or ports of ours is no evidence.
+// probe returns the probe that c asks for. It connects as sessions do, and begins
+// with a header where they do, but for itself. What fails for want of descriptors
+// or ports of ours is no evidence.
 func (b *Balancer) probe(c config.Pool) health.Probe {
 	p := c.Probe
 	set := &session.Settings{ConnectTimeout: c.Health.Timeout, DialBudget: c.Health.Timeout}
@@ -24,6 +26,12 @@ func (b *Balancer) probe(c config.Pool) health.Probe {
 		c, err := l4.Dial(ctx, b.names, set, t.Address)
 		if err != nil && session.FaultOf(err).Word == "local" {
 			return nil, fmt.Errorf("%w: %w", health.ErrNoEvidence, err)
+		}
+		if err == nil && t.SendProxy != 0 {
+			if _, err = c.Write(greeting.Own(t.SendProxy)); err != nil {
+				c.Close()
+				return nil, err
+			}
 		}
 		return c, err
 	}
