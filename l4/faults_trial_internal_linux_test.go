@@ -67,9 +67,7 @@ func startTrial(t *testing.T, k *faulty, s shape) *trial {
 	if tr.strategy, err = balance.ByName("round_robin", ""); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		tr.backends = append(tr.backends, l4test.Serve(t, tr.serve))
-	}
+	tr.backends = []*l4test.Backend{l4test.Serve(t, tr.serve), l4test.Serve(t, tr.serveGreeted)}
 	tr.pool = pool.New("p", tr.poolConfig(), pool.Hooks{})
 	tr.limit = tr.engine.NewLimit(1000)
 	tr.config = Config{
