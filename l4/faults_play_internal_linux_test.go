@@ -175,6 +175,7 @@ func (p *play) whole() bool {
 // what was sent.
 var polite = map[session.Cause]bool{
 	session.Killed: true, session.Shutdown: true, session.Idle: true, session.HalfCloseTimeout: true,
+	session.Removed: true, session.Drained: true,
 }
 
 // check returns what is wrong with a play that is over; r is its record, if

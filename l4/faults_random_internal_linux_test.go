@@ -209,10 +209,12 @@ func (tr *trial) incident(l *lot, p *play) func() {
 		cancel()
 		return func() { go tr.front.Shutdown(over) }
 	default:
+		orders := []session.Cause{session.Killed, session.OnDown, session.Removed, session.Drained}
+		cause := orders[l.IntN(len(orders))]
 		return func() {
 			for _, row := range tr.sessions() {
 				if row.Client.String() == p.addr {
-					tr.engine.End(session.Match{Key: row.Key}, session.Killed)
+					tr.engine.End(session.Match{Key: row.Key}, cause)
 				}
 			}
 		}
