@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/l4/session"
 	"sluice/l4/greeting"
+	"sluice/l4/session"
 	"sluice/pool"
 )
 
