@@ -108,7 +108,7 @@ func TestReloadUnderLoad(t *testing.T) {
 					backends[1] = "C=" + c.Addr
 				}
 				keys := fmt.Sprintf("strategy = %q", []string{"round_robin", "least_connections"}[i/2%2])
-				s := fmt.Sprintf("[process]\nengine = %q\n", engine) + head +
+				s := fmt.Sprintf("[process]\nengine = %q\n", engine) + terse +
 					frontendText("web", free, "p", fmt.Sprintf("idle_timeout = \"%dm\"", 1+i)) + poolText("p", keys, backends...)
 				if i%4 == 3 {
 					s += frontendText("now-and-then", free, "p")

@@ -23,7 +23,7 @@ func watched(t *testing.T) (d *daemon, text func(i int) string) {
 	t.Helper()
 	a := l4test.Serve(t, l4test.Tag("A"))
 	text = func(i int) string {
-		return "[process]\nwatch = true\n" + head + frontendText("web", free, "p", fmt.Sprintf("attempts = %d", i+1)) +
+		return "[process]\nwatch = true\n" + terse + frontendText("web", free, "p", fmt.Sprintf("attempts = %d", i+1)) +
 			poolText("p", "", "A="+a.Addr)
 	}
 	return startDaemon(t, text(0)), text
