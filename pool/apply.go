@@ -27,6 +27,7 @@ func (p *Pool) adoptLocked(pol Policy) {
 			e.stopRetry()
 		}
 		p.retryLocked(e)
+		p.greetLocked(e)
 		if from, to := e.summary(old), e.summary(pol); from != to {
 			p.tellLocked(e, from, to, "the file's policy changed")
 		}

@@ -126,6 +126,7 @@ func (d *comparison) policies() {
 	e.Alter("on_down", onDown(old.CloseDown), onDown(pol.CloseDown))
 	e.Alter("on_remove", onRemove(old.CloseGone), onRemove(pol.CloseGone))
 	e.Alter("drain_timeout", old.DrainFor, pol.DrainFor)
+	e.Alter("send_proxy", proxyVersion(old.SendProxy), proxyVersion(pol.SendProxy))
 	e.Alter("queue_max", old.QueueMax, pol.QueueMax)
 	e.Alter("queue_timeout", old.QueueFor, pol.QueueFor)
 	e.Alter("all_down", allDown(old.TryAll), allDown(pol.TryAll))
@@ -167,7 +168,7 @@ func onOff(on bool) string {
 func (d *comparison) removals(specs []Spec) {
 	byID, byAddress := map[string]Spec{}, map[string]Spec{}
 	for _, s := range specs {
-		if own, ok := d.p.roster.deleted[s.ID]; ok && own.Spec == s {
+		if own, ok := d.p.roster.deleted[s.ID]; ok && own.Spec.same(s) {
 			continue // it stays deleted
 		}
 		byID[s.ID], byAddress[s.Address] = s, s
@@ -217,7 +218,7 @@ func (d *comparison) forgetDeleted(specs []Spec) {
 	for _, id := range slices.Sorted(maps.Keys(d.p.roster.deleted)) {
 		own := d.p.roster.deleted[id]
 		s, ok := now[id]
-		if ok && s == own.Spec {
+		if ok && own.Spec.same(s) {
 			continue
 		}
 		d.forgotten[id] = true

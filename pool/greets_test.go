@@ -31,3 +31,32 @@ func TestSendProxyFollowsTheFile(t *testing.T) {
 		t.Errorf("got version %d after the reload, want 1", got)
 	}
 }
+
+// What the API adds says nothing of a PROXY header: it has the pool's, and a
+// reload of the pool's changes it. What the API deleted stays so.
+func TestSendProxyOfWhatTheAPIAdds(t *testing.T) {
+	t.Parallel()
+	of := func(version int) pool.Config {
+		c := config(t, "A", pool.Policy{SendProxy: version})
+		c.Backends[0].SendProxy = version
+		return c
+	}
+	p := pool.New("p", of(2), pool.Hooks{})
+	if err := p.Remove("A"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Add(pool.Spec{ID: "B", Address: "10.0.0.9:1", Weight: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range []int{2, 1, 0} {
+		p.Apply(of(version))
+		var l pool.Lease
+		if err := p.Acquire(&l, pool.Query{}); err != nil {
+			t.Fatal(err)
+		}
+		if b := l.Backend(); b.ID() != "B" || b.SendProxy() != version {
+			t.Errorf("got version %d to %s, want %d to B, the only one", b.SendProxy(), b.ID(), version)
+		}
+		l.Release()
+	}
+}

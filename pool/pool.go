@@ -140,12 +140,23 @@ func (p *Pool) enterLocked(s Spec, fromFile bool, reason string) *entry {
 		from = "removing"
 	}
 	e.removed.Store(false)
+	p.greetLocked(e)
 	e.ramp.cold = p.current.Load() != nil // not when the pool starts itself
 	p.holdLocked(e)
 	p.retryLocked(e)
 	p.tellLocked(e, from, e.summary(p.policy), reason)
 	p.tellMembersLocked()
 	return e
+}
+
+// greetLocked gives an entry the PROXY header that its sessions begin with: its
+// own, or the pool's where the API added it, which says nothing of that.
+func (p *Pool) greetLocked(e *entry) {
+	version := e.spec.SendProxy
+	if !e.fromFile {
+		version = p.policy.SendProxy
+	}
+	e.greets.Store(int32(version))
 }
 
 // leaveLocked removes a backend. Its events follow at the next publication.

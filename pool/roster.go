@@ -146,7 +146,6 @@ func (r *roster) enter(pool string, s Spec) (e, former *entry) {
 	} else {
 		e.Backend = &Backend{pool: pool, id: s.ID, address: s.Address}
 	}
-	e.greets.Store(int32(s.SendProxy))
 	r.entries = append(r.entries, e)
 	return e, former
 }

@@ -17,6 +17,13 @@ type Spec struct {
 	SendProxy   int    // version of the PROXY header that sessions to it begin with; 0 is none
 }
 
+// same reports whether the file has the same entry as before, as far as it is
+// written there: the version of the PROXY header may be the pool's.
+func (s Spec) same(o Spec) bool {
+	o.SendProxy = s.SendProxy
+	return s == o
+}
+
 // Policy is how a pool treats its backends. Its zero value never takes a
 // backend out for failed dials, has no probes, and refuses when all are down.
 type Policy struct {
@@ -27,6 +34,7 @@ type Policy struct {
 	CloseDown   bool          // sessions of a backend that goes down end
 	CloseGone   bool          // sessions of a backend that is removed end at once
 	DrainFor    time.Duration // sessions of one that is drained or removed end after this; 0 is never
+	SendProxy   int           // Spec.SendProxy of what the API adds
 	QueueMax    int           // clients that wait while every usable backend is full; 0 is none
 	QueueFor    time.Duration // how long each waits
 	Probed      bool          // active probes run and decide when a backend returns

@@ -29,6 +29,7 @@ func (t table) pool() Pool {
 			CloseDown:   t.word("on_down", "keep", []string{"keep", "close"}) == "close",
 			CloseGone:   t.word("on_remove", "drain", []string{"drain", "close"}) == "close",
 			DrainFor:    t.duration("drain_timeout", 0, spanLimit),
+			SendProxy:   t.sendProxy(),
 			QueueMax:    t.whole("queue_max", 0, 0, pool.MaxSessionLimit),
 			QueueFor:    t.duration("queue_timeout", 5*time.Second, spanDial),
 			Probed:      p.Probe.Kind != "none",
@@ -41,7 +42,7 @@ func (t table) pool() Pool {
 	if t.has("retry_after") && p.Probe.Kind != "none" {
 		t.warn("retry_after", `has no effect: probes decide when a backend returns, unless health.probe is "none"`)
 	}
-	p.Config.Backends = t.backends(p.Probe, t.sendProxy())
+	p.Config.Backends = t.backends(p.Probe, p.Config.Policy.SendProxy)
 	return p
 }
 
