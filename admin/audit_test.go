@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,13 +88,13 @@ func TestRefusedChangesAreBounded(t *testing.T) {
 }
 
 // endless is the body of a client that never stops.
-type endless struct{ sent int64 }
+type endless struct{ sent atomic.Int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
 	for i := range p {
 		p[i] = ' '
 	}
-	e.sent += int64(len(p))
+	e.sent.Add(int64(len(p)))
 	return len(p), nil
 }
 
@@ -115,8 +116,8 @@ func TestHugeBodyIsRefusedEarly(t *testing.T) {
 					t.Errorf("got %d, close %t; want 413, close", res.StatusCode, res.Close)
 				}
 			}
-			if body.sent > 64<<20 {
-				t.Errorf("%d bytes were taken; want a small part of 1 GB", body.sent)
+			if sent := body.sent.Load(); sent > 64<<20 {
+				t.Errorf("%d bytes were taken; want a small part of 1 GB", sent)
 			}
 			if errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Error(err)

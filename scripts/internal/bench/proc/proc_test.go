@@ -155,9 +155,9 @@ func TestHolding(t *testing.T) {
 func holding(t *testing.T, script string) Holding {
 	t.Helper()
 	p := start(t, script)
-	eventually(t, "the shell has become sleep", func() bool {
-		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID()))
-		return strings.TrimSpace(string(name)) == "sleep"
+	eventually(t, "the shell has become sleep, which sleeps", func() bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+		return strings.Contains(string(stat), "(sleep) S") // before that it opens its libraries
 	})
 	h, err := p.Holding()
 	if err != nil {
