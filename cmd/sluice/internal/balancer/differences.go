@@ -210,7 +210,7 @@ func (e *edit) probing(old, new config.Pool) {
 	e.Alter("health.probe", old.Probe.Kind, new.Probe.Kind)
 	e.secret("health.send", old.Probe.Send != new.Probe.Send)
 	e.Alter("health.expect", old.Probe.Expect, new.Probe.Expect)
-	e.Alter("health.path", old.Probe.Path, new.Probe.Path)
+	e.secret("health.path", old.Probe.Path != new.Probe.Path) // its query may hold a token
 	e.Alter("health.host", old.Probe.Host, new.Probe.Host)
 	e.Alter("health.status", old.Probe.Status, new.Probe.Status)
 	e.Alter("health.port", old.Probe.Port, new.Probe.Port)

@@ -114,6 +114,7 @@ func TestDifferences(t *testing.T) {
 		{"[[pool]]", "[admin]\nprobe_listen = \":9000\"\n[admin.proxy]\nlisten = \":9001\"\n[[pool]]", "admin: probe_listen  -> :9000; admin.proxy: listen  -> :9001"},
 		{"[[pool.backend]]", "[pool.health]\nrise = 5\ninterval = \"3s\"\n[[pool.backend]]", "pool p: health.interval 2s -> 3s; pool p: health.rise 2 -> 5"},
 		{"[[pool.backend]]", "[pool.health]\nsend = \"AUTH hush\"\n[[pool.backend]]", "pool p: health.send changed"},
+		{"[[pool.backend]]", "[pool.health]\npath = \"/up?token=hush\"\n[[pool.backend]]", "pool p: health.path changed"},
 		{"[[pool.backend]]", "[pool.health]\nprobe = \"none\"\n[[pool.backend]]", "pool p: health.probe tcp -> none"},
 		{"[[pool.backend]]", "[[pool]]\nname = \"q\"\n[[pool.backend]]", "pool q: added, backends: 1"},
 	} {
