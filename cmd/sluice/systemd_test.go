@@ -117,6 +117,30 @@ func TestServiceManagerIsGone(t *testing.T) {
 	}
 }
 
+// A manager that does not read, from the start on, holds up neither reloads nor
+// the end.
+func TestServiceManagerDoesNotRead(t *testing.T) {
+	t.Parallel()
+	m := newManager(t)
+	full, err := net.Dial("unixgram", m.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	full.SetWriteDeadline(time.Now().Add(time.Second))
+	for err == nil {
+		_, err = full.Write([]byte("X_NOTHING=1"))
+	}
+	text := head + frontendText("web", free, "p") + poolText("p", "", "A=127.0.0.1:9")
+	d := m.start(text)
+	if status, answer := d.reload(text + poolText("q", "", "A=127.0.0.1:9")); status != 200 {
+		t.Errorf("got %d %+v, want 200", status, answer)
+	}
+	if err := d.end(syscall.SIGTERM); err != nil {
+		t.Errorf("got %v, want status 0", err)
+	}
+}
+
 // activated starts the program with sockets, as systemd does.
 func activated(t *testing.T, text string, sockets ...net.Listener) *daemon {
 	t.Helper()

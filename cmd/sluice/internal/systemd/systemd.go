@@ -1,7 +1,8 @@
 // Package systemd tells a service manager what the process is about, and takes
 // over the sockets that it has opened. Without one it does nothing.
 //
-// It knows nothing of what runs: its caller says when. Safe for concurrent use.
+// It knows nothing of what runs: its caller says when. A manager that does not
+// read keeps nobody waiting for long. Safe for concurrent use.
 package systemd
 
 import (
@@ -21,17 +22,13 @@ import (
 const extension = 10 * time.Second
 
 // Manager is the service manager that started the process, if one did.
-type Manager struct{ log *zap.Logger }
+type Manager struct{ mail outbox }
 
 // New returns the manager; what it does not take is logged to log.
-func New(log *zap.Logger) *Manager { return &Manager{log} }
+func New(log *zap.Logger) *Manager { return &Manager{outbox{log: log}} }
 
-// tell sends some assignments.
-func (m *Manager) tell(lines ...string) {
-	if _, err := daemon.SdNotify(false, strings.Join(lines, "\n")); err != nil {
-		m.log.Warn("service manager not told", zap.NamedError("error", err))
-	}
-}
+// tell sends some assignments, of which the first says what kind they are.
+func (m *Manager) tell(lines ...string) { m.mail.post(lines[0], strings.Join(lines, "\n")) }
 
 // status is a text for "systemctl status": one line.
 func status(text string) string { return "STATUS=" + strings.ReplaceAll(text, "\n", "; ") }
@@ -50,7 +47,7 @@ func (m *Manager) Stopping(text string) { m.tell(daemon.SdNotifyStopping, status
 
 // Draining says how a stop goes on, and asks for the time to go on with it.
 func (m *Manager) Draining(text string) {
-	m.tell(status(text), fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", extension.Microseconds()))
+	m.tell(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", extension.Microseconds()), status(text))
 }
 
 // Watch tells the manager that the process works, as often as it wants to hear
@@ -59,7 +56,7 @@ func (m *Manager) Draining(text string) {
 func (m *Manager) Watch(ctx context.Context, answers func(context.Context) bool) {
 	patience, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		m.log.Warn("watchdog", zap.NamedError("error", err))
+		m.mail.log.Warn("watchdog", zap.NamedError("error", err))
 	}
 	if patience <= 0 {
 		return
@@ -85,7 +82,7 @@ func (m *Manager) asked(ctx context.Context, within time.Duration, answers func(
 	defer cancel()
 	ok := answers(short)
 	if !ok && ctx.Err() == nil {
-		m.log.Error("watchdog: an event loop does not answer", zap.Duration("timeout", within))
+		m.mail.log.Error("watchdog: an event loop does not answer", zap.Duration("timeout", within))
 	}
 	return ok
 }

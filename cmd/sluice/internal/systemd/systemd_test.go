@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -55,11 +56,45 @@ func TestMessages(t *testing.T) {
 	}{
 		{func() { m.Ready("one\ntwo") }, "READY=1\nSTATUS=one; two"},
 		{func() { m.Stopping("bye") }, "STOPPING=1\nSTATUS=bye"},
-		{func() { m.Draining("3 left") }, "STATUS=3 left\nEXTEND_TIMEOUT_USEC=10000000"},
+		{func() { m.Draining("3 left") }, "EXTEND_TIMEOUT_USEC=10000000\nSTATUS=3 left"},
 	} {
 		if c.tell(); next(t, conn) != c.want {
 			t.Errorf("want %q", c.want)
 		}
+	}
+}
+
+// A manager that does not read holds nobody up, and learns in the end how things
+// are.
+func TestManagerThatDoesNotRead(t *testing.T) {
+	m, conn, logs := started(t)
+	const last = 2000 // far more than a socket holds
+	for i := range last + 1 {
+		m.Reloading()
+		m.Ready(strconv.Itoa(i))
+	}
+	m.Stopping("bye")
+	before := ""
+	for text := ""; text != "STOPPING=1\nSTATUS=bye"; text = next(t, conn) {
+		before = text
+	}
+	if want := "READY=1\nSTATUS=" + strconv.Itoa(last); before != want {
+		t.Errorf("got %q last before the stop, want %q", before, want)
+	}
+	if n := logs.Len(); n == 0 || n > last/10 {
+		t.Errorf("got %d complaints, want few", n)
+	}
+}
+
+// A manager that is gone is complained of once.
+func TestManagerThatIsGone(t *testing.T) {
+	m, conn, logs := started(t)
+	conn.Close()
+	for range 10 {
+		m.Ready("")
+	}
+	if n := logs.FilterMessage("service manager not told").Len(); n != 1 {
+		t.Errorf("got %d complaints, want 1", n)
 	}
 }
 
