@@ -86,10 +86,34 @@ func syntaxLine(e toml.ParseError, text []byte) int {
 	return 1 + bytes.Count(text[:start], []byte("\n"))
 }
 
-// syntaxText is the library's message, with the key if it got that far.
+// syntaxText is the library's message, with the key if it got that far, and the
+// way to mend what is most likely behind it.
 func syntaxText(e toml.ParseError) string {
-	if e.LastKey == "" {
-		return "syntax: " + e.Message
+	text := "syntax: " + strings.TrimSuffix(e.Message, ".")
+	if e.LastKey != "" {
+		text = strings.TrimSuffix(e.LastKey, ".") + ": " + text
 	}
-	return strings.TrimSuffix(e.LastKey, ".") + ": syntax: " + e.Message
+	for _, r := range remedies {
+		if strings.Contains(e.Message, r.of) {
+			return text + "; " + r.remedy
+		}
+	}
+	return text
 }
+
+// remedies are what to write instead, by a part of the library's message.
+var remedies = []struct{ of, remedy string }{
+	{"found '\\n' instead", "a value is missing"},
+	{"expected value but found", inQuotes},
+	{"Invalid float", inQuotes},
+	{"Invalid integer", inQuotes},
+	{"expected a top-level item to end", inQuotes},
+	{"expected '.' or '='", "write key = value"},
+	{"strings cannot contain newlines", "a closing quote is missing"},
+	{"unexpected EOF; expected", "it is not closed"},
+	{"invalid escape", "write a backslash twice, or the string in single quotes"},
+	{"already been defined", "it may stand only once"},
+	{"expected end of table array name", "write [[ and ]]"},
+}
+
+const inQuotes = "what is not a number, true or false stands in quotes"

@@ -26,13 +26,33 @@ func TestUnreadableText(t *testing.T) {
 	f("\na = "+strings.Repeat("[", 1<<20), "test.toml:2: nested deeper than 32 levels")
 	f(strings.Repeat("#", maxSize+1), "test.toml:1: the file is larger than 16 MiB")
 	f("[log]\nlevel = \"in\tfo\x01\"", "test.toml:2: log.level: syntax: TOML files cannot contain control characters: '0x01'")
-	f("[log]\nlevel = \"info", `test.toml:2: log.level: syntax: unexpected EOF; expected '"'`)
-	f("[log]\nlevel = \"\\q\"", `test.toml:2: log.level: syntax: invalid escape in string '\q'`)
-	f("[log]\n[log]", "test.toml:2: syntax: Key 'log' has already been defined.")
-	f("[[pool]\n", "test.toml:1: syntax: expected end of table array name delimiter ']', but got '\\n' instead")
+	f("[log]\nlevel = \"info", `test.toml:2: log.level: syntax: unexpected EOF; expected '"'; it is not closed`)
+	f("[log]\nlevel = \"\\q\"", `test.toml:2: log.level: syntax: invalid escape in string '\q'; write a backslash twice, or the string in single quotes`)
+	f("[log]\n[log]", "test.toml:2: syntax: Key 'log' has already been defined; it may stand only once")
+	f("[[pool]\n", "test.toml:1: syntax: expected end of table array name delimiter ']', but got '\\n' instead; write [[ and ]]")
 	f("\b", "test.toml:1: syntax: TOML files cannot contain control characters: '0x08'")
-	f(byteOrderMark+"a = 1\nb = \n", "test.toml:2: b: syntax: expected value but found '\\n' instead")
+	f(byteOrderMark+"a = 1\nb = \n", "test.toml:2: b: syntax: expected value but found '\\n' instead; a value is missing")
 	f("a = 99999999999999999999", "test.toml:1: a: syntax: 99999999999999999999 is out of range for int64")
+}
+
+func TestASyntaxErrorSaysHowToMendIt(t *testing.T) {
+	t.Parallel()
+	f := func(text, remedy string) {
+		t.Helper()
+		if got := refused(t, text); !strings.HasSuffix(got, "; "+remedy) {
+			t.Errorf("got %s for %q, want %q at its end", got, text, remedy)
+		}
+	}
+	for _, value := range []string{"127.0.0.1:80", "5m", "0600", "redis", ":80", "[::1]:80"} {
+		f("a = "+value+"\n", inQuotes)
+	}
+	f("a =\n", "a value is missing")
+	f("a: 1\n", "write key = value")
+	f("global\n  maxconn 100\n", "write key = value")
+	f("a = \"b\n", "a closing quote is missing")
+	f("a = \"\\+PONG\"\n", "write a backslash twice, or the string in single quotes")
+	f("a = 1\na = 2\n", "it may stand only once")
+	f("[[pool]\n", "write [[ and ]]")
 }
 
 func TestLineEndsAndByteOrderMarkDoNotMatter(t *testing.T) {

@@ -61,15 +61,19 @@ var (
 // foreign are words that operators bring along, for keys, tables and values, and
 // what they are called here.
 var foreign = map[string]string{
-	"algorithm": "strategy", "balance": "strategy", "bind": "listen", "cluster": "pool",
-	"default_backend": "pool", "fail_timeout": "retry_after", "inter": "interval", "ip_hash": "source_hash",
-	"least_conn": "least_connections", "leastconn": "least_connections", "listener": "frontend",
-	"max_conns": "max_sessions", "max_fails": "max_failures", "maxconn": "max_sessions", "node": "backend",
-	"proxy_connect_timeout": "connect_timeout", "proxy_next_upstream_tries": "attempts",
-	"proxy_timeout": "idle_timeout", "random": "random_two", "retries": "attempts", "roundrobin": "round_robin",
-	"rr": "round_robin", "server": "backend", "service": "frontend", "source": "source_hash", "target": "backend",
-	"timeout_client": "idle_timeout", "timeout_connect": "connect_timeout", "timeout_server": "idle_timeout",
-	"timeout_tunnel": "idle_timeout", "upstream": "pool", "vip": "frontend",
+	"accept_proxy": "proxy_protocol", "algorithm": "strategy", "balance": "strategy", "bind": "listen",
+	"blacklist": "deny", "check": "health", "cluster": "pool", "default_backend": "pool", "downinter": "down_interval",
+	"fail_timeout": "retry_after", "global": "process", "healthcheck": "health", "inter": "interval",
+	"ip_hash": "source_hash", "least_conn": "least_connections", "leastconn": "least_connections",
+	"listener": "frontend", "max_conns": "max_sessions", "max_fails": "max_failures", "maxconn": "max_sessions",
+	"maxqueue": "queue_max", "nbthread": "loops", "node": "backend", "proxy_connect_timeout": "connect_timeout",
+	"proxy_next_upstream_tries": "attempts", "proxy_timeout": "idle_timeout", "random": "random_two",
+	"retries": "attempts", "roundrobin": "round_robin", "rr": "round_robin", "server": "backend", "service": "frontend",
+	"source": "source_hash", "stats": "admin", "target": "backend", "tcp_ut": "user_timeout", "threads": "loops",
+	"timeout_check": "timeout", "timeout_client": "idle_timeout", "timeout_connect": "connect_timeout",
+	"timeout_queue": "queue_timeout", "timeout_server": "idle_timeout", "timeout_tunnel": "idle_timeout",
+	"upstream": "pool", "vip": "frontend", "whitelist": "allow", "worker": "loops", "worker_connections": "max_sessions",
+	"worker_processes": "loops",
 }
 
 // translated finds the word used here for a foreign one, or "".

@@ -208,6 +208,10 @@ func TestRightKeyInAWrongTable(t *testing.T) {
 	f("[[frontend]]", "backend", "it is written [[pool.backend]]")
 	f("the file", "token_file", "it belongs in [admin]")
 	f("[[frontend]]", "idle", `did you mean "idle_timeout", or "idle" in keepalive = { ... }?`)
+	f("[[pool.backend]]", "check", "it is written [pool.health] here")
+	f("[process]", "nbthread", `did you mean "loops"?`)
+	f("[[frontend]]", "accept_proxy", `did you mean "proxy_protocol"?`)
+	f("the file", "global", "did you mean [process]?")
 	f("[[pool.backend]]", "inter", `it is called "interval" here, and belongs in keepalive = { ... } or [pool.health]`)
 }
 
