@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -33,7 +34,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(wrongFlag)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -43,6 +44,14 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(newCompletion())
 	return root
+}
+
+// wrongFlag is a mistake in a flag. Other balancers name their file by -f.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	if strings.HasPrefix(err.Error(), "unknown shorthand flag: 'f'") && cmd.Flags().Lookup("config") != nil {
+		err = errors.New("unknown flag: -f; -c names the configuration file")
+	}
+	return usageError{err}
 }
 
 // noArgument refuses arguments. One of a command that reads a configuration is

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -10,11 +12,12 @@ import (
 func newCompletion() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish"}
 	return &cobra.Command{
-		Use:       "completion bash|zsh|fish",
-		Short:     "Print the completion of a shell",
-		Long:      "Print the completion of a shell. In bash: source <(sluice completion bash)",
+		Use:   "completion bash|zsh|fish",
+		Short: "Print the completion of a shell",
+		Long: "Print the completion of a shell. In bash, with the package bash-completion:\n" +
+			"source <(sluice completion bash)",
 		ValidArgs: shells,
-		Args:      usage(cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)),
+		Args:      usage(oneShell),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root, out := cmd.Root(), cmd.OutOrStdout()
 			switch args[0] {
@@ -28,6 +31,14 @@ func newCompletion() *cobra.Command {
 			return fmt.Errorf("no completion for %q", args[0]) // cannot be: see Args
 		},
 	}
+}
+
+// oneShell takes one of the shells that are known.
+func oneShell(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 || !slices.Contains(cmd.ValidArgs, args[0]) {
+		return fmt.Errorf("name one shell: %s", strings.Join(cmd.ValidArgs, ", "))
+	}
+	return nil
 }
 
 // newMan prints the manual page.

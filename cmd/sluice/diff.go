@@ -75,12 +75,16 @@ func (d *diff) run(ctx context.Context, out, warnings io.Writer) error {
 	}
 	var status struct {
 		admin.About
+		Pools       []pool.Status     `json:"pools"`
 		Differences []pool.Difference `json:"differences"`
 	}
 	if err := c.Call(ctx, http.MethodGet, "/status", nil, &status); err != nil {
 		return err
 	}
 	warn(warnings, status.About)
+	if err := d.find(status.Pools); err != nil {
+		return err
+	}
 	list := slices.DeleteFunc(status.Differences, func(e pool.Difference) bool {
 		return d.pool != "" && e.Pool != d.pool || d.backend != "" && e.Backend != d.backend
 	})
@@ -89,6 +93,25 @@ func (d *diff) run(ctx context.Context, out, warnings io.Writer) error {
 	}
 	if len(list) > 0 {
 		return errDiffer
+	}
+	return nil
+}
+
+// find makes sure that there is what the flags name: a name with a typo in it
+// has no differences.
+func (d *diff) find(pools []pool.Status) error {
+	if d.pool != "" {
+		pools = slices.DeleteFunc(pools, func(p pool.Status) bool { return p.Name != d.pool })
+	}
+	has := func(p pool.Status) bool {
+		named := func(b pool.BackendStatus) bool { return b.ID == d.backend }
+		return slices.ContainsFunc(p.Backends, named) || slices.Contains(p.DeletedByAPI, d.backend)
+	}
+	switch {
+	case len(pools) == 0 && d.pool != "":
+		return fmt.Errorf("no such pool: %q", d.pool)
+	case d.backend != "" && !slices.ContainsFunc(pools, has):
+		return fmt.Errorf("no such backend: %q", d.backend)
 	}
 	return nil
 }

@@ -57,8 +57,28 @@ func TestDiff(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil || status != 1 || len(list.Differences) != 2 || list.Differences[0].Since.IsZero() {
 		t.Errorf("got %d, %v, %s", status, err, out)
 	}
-	if status, out, _ := d.diff("--pool", "q"); status != 0 || out != "" {
-		t.Errorf("of another pool: got %d %q", status, out)
+	if status, out, _ := d.diff("--backend", "B"); status != 1 || strings.Count(out, "\n") != 1 {
+		t.Errorf("of a backend that was removed: got %d %q", status, out)
+	}
+}
+
+// A typo is no answer.
+func TestDiffOfWhatThereIsNot(t *testing.T) {
+	t.Parallel()
+	text, _ := three(t)
+	d := startDaemon(t, text(""))
+	for _, c := range []struct{ flags, want string }{
+		{"--pool q", `no such pool: "q"`},
+		{"--pool q --backend A", `no such pool: "q"`},
+		{"--backend X", `no such backend: "X"`},
+		{"--pool p --backend X", `no such backend: "X"`},
+	} {
+		if status, out, errs := d.diff(strings.Fields(c.flags)...); status != 2 || out != "" || strings.TrimSpace(errs) != c.want {
+			t.Errorf("%s: got %d %q %q, want 2 and %s", c.flags, status, out, errs, c.want)
+		}
+	}
+	if status, out, _ := d.diff("--pool", "p", "--backend", "A"); status != 0 || out != "" {
+		t.Errorf("without a difference: got %d %q", status, out)
 	}
 }
 

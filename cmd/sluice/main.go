@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	used, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return 0
@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitTrouble
 	}
 	if errors.As(err, new(usageError)) {
-		fmt.Fprintln(stderr, "See 'sluice help'.")
+		fmt.Fprintln(stderr, "See '"+used.CommandPath()+" --help'.")
 		return exitUsage
 	}
 	return exitFailed

@@ -122,7 +122,7 @@ func TestPlanFindsWhatTheReloadWould(t *testing.T) {
 	}
 	busy := l4test.Serve(t, l4test.Echo)
 	status, answer := d.plan(good + frontendText("new", busy.Addr, "p"))
-	want := "frontend new: listen on " + busy.Addr + ": bind: address already in use"
+	want := "frontend new: listen on " + busy.Addr + ": bind: address already in use; ss -ltnp shows who has it"
 	if status != http.StatusUnprocessableEntity || len(answer.Errors) != 1 || answer.Errors[0] != want {
 		t.Errorf("got %d %+v, want 422 and %q", status, answer, want)
 	}

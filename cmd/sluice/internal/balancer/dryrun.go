@@ -74,7 +74,7 @@ func (p *plan) tryOpen() (unknown []string, err error) {
 			unknown = append(unknown, fmt.Sprintf("%s: whether %s can be bound: only once %s is closed, which the reload does first",
 				w.who(), w.listen, blockers[0].listen))
 		default:
-			errs = append(errs, fmt.Errorf("%s: listen on %s: %w", w.who(), w.listen, reason(err)))
+			errs = append(errs, w.refusal(err))
 		}
 	}
 	return slices.Clip(unknown), errors.Join(errs...)

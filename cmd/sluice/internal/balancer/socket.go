@@ -87,10 +87,39 @@ func (b *Balancer) listen(w want) (*socket, error) {
 		s.clients, err = b.engine.Listen(w.listen, w.mode)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: listen on %s: %w", w.who(), w.listen, reason(err))
+		return nil, w.refusal(err)
 	}
 	return s, nil
 }
+
+// refusal is an error of listening as an operator gets it: whose address it is,
+// and what helps.
+func (w want) refusal(err error) error {
+	help := tcpHelp
+	if strings.HasPrefix(w.listen, "unix:") {
+		help = unixHelp
+	}
+	for of, text := range help {
+		if errors.Is(err, of) {
+			return fmt.Errorf("%s: listen on %s: %w; %s", w.who(), w.listen, reason(err), text)
+		}
+	}
+	return fmt.Errorf("%s: listen on %s: %w", w.who(), w.listen, reason(err))
+}
+
+// What helps where an address cannot be bound.
+var (
+	tcpHelp = map[syscall.Errno]string{
+		syscall.EADDRINUSE:    "ss -ltnp shows who has it",
+		syscall.EACCES:        "ports below 1024 are for root, or need CAP_NET_BIND_SERVICE",
+		syscall.EADDRNOTAVAIL: "no interface of this machine has that address",
+	}
+	unixHelp = map[syscall.Errno]string{
+		syscall.EADDRINUSE: "a process listens there, or the file is no socket: choose another path",
+		syscall.ENOENT:     "its directory is missing",
+		syscall.EACCES:     "this user may not write its directory",
+	}
+)
 
 // reason strips the address off an error of package net: the text around it
 // names the address as it stands in the file.

@@ -1,7 +1,11 @@
 package balancer
 
 import (
+	"errors"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"sluice/admin"
@@ -48,6 +52,25 @@ func TestPlaceOf(t *testing.T) {
 	} {
 		if got := placeOf(c.listen, "one") == placeOf(c.listen, "two"); got != c.same {
 			t.Errorf("%s: got the same place %t, want %t", c.listen, got, c.same)
+		}
+	}
+}
+
+func TestAnAddressThatCannotBeBoundSaysWhatHelps(t *testing.T) {
+	for _, c := range []struct {
+		listen string
+		err    error
+		want   string
+	}{
+		{"127.0.0.1:80", syscall.EACCES, "frontend f: listen on 127.0.0.1:80: bind: permission denied; ports below 1024 are for root, or need CAP_NET_BIND_SERVICE"},
+		{":80", syscall.EADDRINUSE, "frontend f: listen on :80: bind: address already in use; ss -ltnp shows who has it"},
+		{"10.9.9.9:80", syscall.EADDRNOTAVAIL, "frontend f: listen on 10.9.9.9:80: bind: cannot assign requested address; no interface of this machine has that address"},
+		{"unix:/no/s", syscall.ENOENT, "frontend f: listen on unix:/no/s: bind: no such file or directory; its directory is missing"},
+		{":80", syscall.ENOBUFS, "frontend f: listen on :80: bind: no buffer space available"},
+	} {
+		err := &net.OpError{Op: "listen", Net: "tcp", Err: os.NewSyscallError("bind", c.err)}
+		if got := (want{place: place{listen: c.listen, owner: "f"}, frontend: "f"}).refusal(err); got.Error() != c.want || !errors.Is(got, c.err) {
+			t.Errorf("got %v\nwant %s", got, c.want)
 		}
 	}
 }
