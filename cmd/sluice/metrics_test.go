@@ -3,6 +3,7 @@
 package main
 
 import (
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -17,7 +18,7 @@ import (
 func served(t *testing.T) *scrape {
 	t.Helper()
 	a := l4test.Serve(t, l4test.Tag("A"))
-	d := startDaemon(t, head+frontendText("web", free, "p")+frontendText("none", free, "q")+
+	d := startDaemon(t, head+"[admin.proxy]\nlisten = \"127.0.0.1:0\"\n"+frontendText("web", free, "p")+frontendText("none", free, "q")+
 		poolText("p", "", "A="+a.Addr, "B="+l4test.Refuse(t)+"\nmax_sessions = 7")+poolText("q", ""))
 	for range 4 {
 		if _, err := visit(d.frontend("web").Listen); err != nil {
@@ -28,7 +29,12 @@ func served(t *testing.T) *scrape {
 	if err == nil {
 		t.Fatal("a pool without backends serves")
 	}
-	d.ask("GET", "/proxy/", "") // needs a pool's name: a refusal
+	d.ask("GET", "/proxy/", "")                                                       // needs a pool's name: a refusal
+	answer, err := http.Get("http://" + d.frontend("/proxy").Listen + "/favicon.ico") // is no path of /proxy: another
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
 	eventually(t, "all sessions have ended", func() bool { return d.scrape().of("sluice_frontend_sessions_active") == 0 })
 	return d.scrape()
 }
@@ -61,7 +67,7 @@ func checkTraffic(t *testing.T, s *scrape) {
 		{"sluice_frontend_sessions_total", `cause="client_closed",frontend="web"`, 4},
 		{"sluice_frontend_sessions_total", `cause="no_backend",frontend="none"`, 1},
 		{"sluice_session_seconds_count", `frontend="web"`, 4},
-		{"sluice_frontend_rejected_total", `frontend="/proxy"`, 1},
+		{"sluice_frontend_rejected_total", `frontend="/proxy"`, 2},
 		{"sluice_backend_sessions_total", `backend="A"`, 4},
 		{"sluice_backend_sessions_limit", `backend="B"`, 7},
 		{"sluice_backend_bytes_total", `backend="A",direction="to_backend"`, 4 * 5},

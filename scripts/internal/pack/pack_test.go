@@ -69,6 +69,9 @@ func TestDebianPackage(t *testing.T) {
 		`-rw-r--r-- .* \./usr/share/zsh/vendor-completions/_sluice`,
 		`-rw-r--r-- .* \./usr/share/fish/vendor_completions.d/sluice.fish`,
 		`-rw-r--r-- .* \./usr/share/doc/sluice/copyright`,
+		`-rw-r--r-- .* \./usr/share/sluice/config.schema.json`,
+		`-rw-r--r-- .* \./usr/share/sluice/dashboard.json`,
+		`-rw-r--r-- .* \./usr/share/sluice/alerts.yml`,
 		`drwxr-xr-x root/root .* \./`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + want + `$`).MatchString(list) {
