@@ -160,7 +160,7 @@ func TestPoolIsAskedForOnlyWhereItIsNeeded(t *testing.T) {
 	r.do("POST", "/backends", `{"id":"n","address":"10.0.0.1:80"}`).want(t, 400, names)
 	r.do("DELETE", "/backends/a", "").want(t, 400, names)
 	r.do("PATCH", "/backends/a", `{"weight":2}`).want(t, 400, names)
-	r.do("GET", "/proxy/x", "").want(t, 400, names)
+	r.do("GET", "/proxy/x", "").want(t, 400, "name one by pool in [admin.proxy], or ask /pools/NAME/proxy")
 	r.do("DELETE", "/backends/b?pool=db", "").want(t, 204, "")
 	if n := len(newStatus(t, r).Pools[1].Backends); n != 1 {
 		t.Errorf("db has %d backends; want 1", n)

@@ -219,7 +219,7 @@ func TestProxyRejectionsHaveReasons(t *testing.T) {
 	r := start(t, proxying, newPool(t, "web", namedWeb(t, "a")), newPool(t, "db"))
 	r.do("POST", "/proxy/", "", "Origin: http://evil.example").want(t, 403, "")
 	r.do("GET", "/proxy/", "", "Host: evil.example").want(t, 403, "")
-	r.do("GET", "/proxy/", "").want(t, 400, "name one of the pools: web, db")
+	r.do("GET", "/proxy/", "").want(t, 400, "name one by pool in [admin.proxy], or ask /pools/NAME/proxy")
 	r.do("GET", "/pools/none/proxy/", "").want(t, 404, "")
 	r.Use(Settings{})
 	r.do("GET", "/proxy/", "").want(t, 404, "enabled = true in [admin.proxy]")

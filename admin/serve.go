@@ -66,7 +66,11 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, t target, set P
 			"/proxy is switched off; enabled = true in [admin.proxy] switches it on"))
 		return
 	}
-	p, err := s.pool(cmp.Or(t.name, set.Pool))
+	name := cmp.Or(t.name, set.Pool)
+	p, err := s.pool(name)
+	if name == "" && err != nil {
+		err = answer.Refuse(http.StatusBadRequest, "no pool is chosen: name one by pool in [admin.proxy], or ask /pools/NAME/proxy")
+	}
 	if err != nil {
 		s.proxy.Reject(w, "no_pool", err)
 		return

@@ -89,5 +89,5 @@ func (s *Server) pool(name string) (*pool.Pool, error) {
 	case name != "":
 		return nil, answer.Refuse(http.StatusNotFound, "no pool %q; there is %s", name, known)
 	}
-	return nil, answer.Refuse(http.StatusBadRequest, "name one of the pools: %s", known)
+	return nil, answer.Refuse(http.StatusBadRequest, "name one of the pools: %s; with pool=NAME in the query", known)
 }

@@ -43,6 +43,10 @@ func (t table) pool() Pool {
 		t.warn("retry_after", `has no effect: probes decide when a backend returns, unless health.probe is "none"`)
 	}
 	p.Config.Backends = t.backends(p.Probe, p.Config.Policy.SendProxy)
+	limited := func(s pool.Spec) bool { return s.MaxSessions > 0 }
+	if p.Config.Policy.QueueMax > 0 && len(p.Config.Backends) > 0 && !slices.ContainsFunc(p.Config.Backends, limited) {
+		t.warn("queue_max", "has no effect, since no backend has max_sessions: none is ever full")
+	}
 	return p
 }
 
