@@ -103,16 +103,17 @@ func (e *entry) stopHold() {
 }
 
 // relentLocked ends the holds of a pool that could use nobody else: refusing
-// everybody helps nobody.
+// everybody helps nobody. A suspect is in use only because it is the last.
 func (p *Pool) relentLocked() {
-	if first(p.roster.entries, func(e *entry) bool { return e.wanted() && e.fit(p.policy) }) != nil {
+	works := func(e *entry) bool { return e.wanted() && e.fit(p.policy) && !e.suspect.Load() }
+	if first(p.roster.entries, works) != nil {
 		return
 	}
 	for _, e := range p.roster.entries {
 		switch {
 		case !e.wanted() || !e.flap.held():
 		case e.healthy(p.policy):
-			p.letInLocked(e, "its hold ends early, since no other backend is up")
+			p.letInLocked(e, "its hold ends early, since no other backend works")
 		case !p.policy.Probed:
 			e.stopHold()
 			e.flap.until = time.Time{}

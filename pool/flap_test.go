@@ -127,7 +127,7 @@ func TestHoldEndsWithNobodyElse(t *testing.T) {
 		f.wants("b b")
 		f.fall(b)
 		f.wants("a a")
-		want(t, "reason", row(t, f.Pool, "a").LastChange.Reason, "2 probes passed; its hold ends early, since no other backend is up")
+		want(t, "reason", row(t, f.Pool, "a").LastChange.Reason, "2 probes passed; its hold ends early, since no other backend works")
 		want(t, "held", row(t, f.Pool, "a").HeldUntil.IsZero(), true)
 		f.fall(a)
 		f.rise(a)
@@ -179,5 +179,49 @@ func TestHoldDelaysTheTrial(t *testing.T) {
 			leaseOf(t, f.Pool, "a").Connected()
 			want(t, "state", row(t, f.Pool, "a").State, "up")
 		}
+	})
+}
+
+// A backend whose dials all fail is nobody else, though it stays because it is the
+// last one.
+func TestHoldEndsBesideASuspect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, "a b", pool.Policy{Probed: true, MaxFailures: 2})
+		for _, b := range f.Probed() {
+			f.SetHealth(b, pool.Up, "first probe passed")
+		}
+		a := backend(t, f.Pool, "a")
+		f.fall(a)
+		f.rise(a)
+		f.fall(a)
+		f.rise(a)
+		f.fail("b", 1)
+		want(t, "state beside a failure", row(t, f.Pool, "a").State, "down")
+		f.fail("b", 1)
+		want(t, "state beside a suspect", row(t, f.Pool, "a").State, "up")
+		f.fail("b", 1)
+		want(t, "state of the suspect", row(t, f.Pool, "b").State, "down")
+		f.wants("a a")
+	})
+}
+
+// Nor does a trial wait for the end of a hold then.
+func TestTrialBesideASuspectComesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, "a b", pool.Policy{MaxFailures: 1, RetryAfter: 3 * time.Second})
+		for _, wait := range []time.Duration{3, 3, 3, 4, 8, 16} { // see TestHoldDelaysTheTrial
+			f.fail("a", 1)
+			pass(wait * time.Second)
+			leaseOf(t, f.Pool, "a").Connected()
+		}
+		f.fail("a", 1) // held for 32 s
+		f.fail("b", 1)
+		pass(2 * time.Second)
+		f.fail("b", 1)
+		pass(time.Second - 1)
+		f.wants("b b")
+		pass(1)
+		leaseOf(t, f.Pool, "a").Connected()
+		want(t, "state", row(t, f.Pool, "a").State, "up")
 	})
 }
