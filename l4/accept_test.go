@@ -22,7 +22,7 @@ func TestClientGoneBeforeAcceptCostsNoDial(t *testing.T) {
 	onEngines(t, func(t *testing.T, start starter) {
 		b := l4test.Serve(t, l4test.Sink)
 		r := start(t, setup{specs: specs(b.Addr)})
-		ln, err := r.engine.Listen("127.0.0.1:0", 0)
+		ln, err := r.engine.Listen(t.Context(), "127.0.0.1:0", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestFrontendSwapUnderLoad(t *testing.T) {
 	onEngines(t, func(t *testing.T, start starter) {
 		a := start(t, setup{specs: specs(l4test.Serve(t, l4test.Tag("A")).Addr)})
 		b := start(t, setup{specs: specs(l4test.Serve(t, l4test.Tag("B")).Addr), beside: a})
-		ln, err := a.engine.Listen("127.0.0.1:0", 0)
+		ln, err := a.engine.Listen(t.Context(), "127.0.0.1:0", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func TestShutdownAmongArrivingClients(t *testing.T) {
 				Name: "f", Pool: strategy.pool, Names: resolve.New(nil, nil), Limit: limit, Settings: defaults(),
 				Record: func(session.Record) { records.Add(1) },
 			})
-			ln, err := strategy.engine.Listen("127.0.0.1:0", 0)
+			ln, err := strategy.engine.Listen(t.Context(), "127.0.0.1:0", 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,18 +13,19 @@ import (
 // Bind listens on address, "host:port" or "unix:/path", as every socket of the
 // process does: without Multipath TCP, a literal address in its own family
 // alone, and a unix socket with the permission bits mode and in the place of a
-// file that a dead process left behind. The caller closes the listener.
-func Bind(lc net.ListenConfig, address string, mode fs.FileMode) (net.Listener, error) {
+// file that a dead process left behind. ctx bounds the look-up of a name. The
+// caller closes the listener.
+func Bind(ctx context.Context, lc net.ListenConfig, address string, mode fs.FileMode) (net.Listener, error) {
 	lc.SetMultipathTCP(false)
 	network, rest := listenNetwork(address)
 	if network != "unix" {
-		return lc.Listen(context.Background(), network, rest)
+		return lc.Listen(ctx, network, rest)
 	}
 	if err := removeStale(rest); err != nil {
 		return nil, err
 	}
 	lc.Control = guarded(lc.Control, mode)
-	ln, err := lc.Listen(context.Background(), network, rest)
+	ln, err := lc.Listen(ctx, network, rest)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func TestListenerFamily(t *testing.T) {
 		{"[::]:0", false, ""},
 		{":0", false, ""},
 	} {
-		ln, err := l4.Bind(net.ListenConfig{}, c.listen, 0)
+		ln, err := l4.Bind(t.Context(), net.ListenConfig{}, c.listen, 0)
 		if err != nil {
 			t.Errorf("%s: %v", c.listen, err)
 			continue
@@ -50,7 +50,7 @@ func TestListenerFamily(t *testing.T) {
 			}
 			continue
 		}
-		if !fits(c.listen, c.other, port) {
+		if !fits(t, c.listen, c.other, port) {
 			t.Errorf("%s takes %s too", c.listen, c.other)
 		}
 	}
@@ -58,13 +58,13 @@ func TestListenerFamily(t *testing.T) {
 
 // fits reports whether another listener on port fits beside one on listen.
 // Somebody else may happen to have just that port, so other ports count too.
-func fits(listen, other, port string) bool {
+func fits(t *testing.T, listen, other, port string) bool {
 	for range 5 {
 		if beside, err := net.Listen("tcp", net.JoinHostPort(other, port)); err == nil {
 			beside.Close()
 			return true
 		}
-		ln, err := l4.Bind(net.ListenConfig{}, listen, 0)
+		ln, err := l4.Bind(t.Context(), net.ListenConfig{}, listen, 0)
 		if err != nil {
 			return false
 		}

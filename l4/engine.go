@@ -97,10 +97,10 @@ func (e *Engine) Close() { e.driver.close() }
 
 // Listen binds address, "host:port" or "unix:/path"; mode is the permission
 // bits of a unix socket's file. Nothing is accepted until Serve. A socket file
-// that a dead process left behind is replaced.
-func (e *Engine) Listen(address string, mode uint32) (*Listener, error) {
+// that a dead process left behind is replaced. ctx bounds the look-up of a name.
+func (e *Engine) Listen(ctx context.Context, address string, mode uint32) (*Listener, error) {
 	// Most options of accepted sockets are the session's business.
-	ln, err := Bind(net.ListenConfig{KeepAlive: -1, Control: e.driver.control}, address, fs.FileMode(mode))
+	ln, err := Bind(ctx, net.ListenConfig{KeepAlive: -1, Control: e.driver.control}, address, fs.FileMode(mode))
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}

@@ -79,7 +79,7 @@ func startTrial(t *testing.T, k *faulty, s shape) *trial {
 		tr.config.Admission.Headers = session.HeaderRules{Mode: session.AcceptHeaders, From: all, Timeout: time.Minute}
 	}
 	tr.front = tr.engine.NewFrontend(tr.config)
-	if tr.listener, err = tr.engine.Listen("127.0.0.1:0", 0); err != nil {
+	if tr.listener, err = tr.engine.Listen(t.Context(), "127.0.0.1:0", 0); err != nil {
 		t.Fatal(err)
 	}
 	tr.listener.Assign(tr.front)

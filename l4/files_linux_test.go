@@ -2,6 +2,7 @@ package l4_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -69,7 +70,7 @@ func runFewFiles(args []string) {
 			causes[r.Cause]++
 		},
 	})
-	ln, err := engine.Listen("127.0.0.1:0", 0)
+	ln, err := engine.Listen(context.Background(), "127.0.0.1:0", 0)
 	if err != nil {
 		panic(err)
 	}

@@ -134,7 +134,7 @@ func TestClientBehindAcceptErrorsIsServed(t *testing.T) {
 
 func TestCloseBeforeServe(t *testing.T) {
 	e, f, _ := nobody(t)
-	ln, err := e.Listen("127.0.0.1:0", 0)
+	ln, err := e.Listen(t.Context(), "127.0.0.1:0", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func oneSession(t *testing.T, engine string, set session.Settings) *Frontend {
 		Name: "f", Names: resolve.New(nil, nil), Settings: set,
 		Pool: pool.New("p", pool.Config{Strategy: strategy, Backends: specs}, pool.Hooks{}),
 	})
-	ln, err := e.Listen("127.0.0.1:0", 0)
+	ln, err := e.Listen(t.Context(), "127.0.0.1:0", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestKeepAliveOff(t *testing.T) {
 
 // Go listens with MPTCP where it can, unless it is told not to.
 func TestListenersAreNoMPTCP(t *testing.T) {
-	ln, err := Bind(net.ListenConfig{}, "127.0.0.1:0", 0)
+	ln, err := Bind(t.Context(), net.ListenConfig{}, "127.0.0.1:0", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -190,7 +190,7 @@ func start(t testing.TB, s setup) *rig {
 		Fault:    s.fault,
 	}
 	r.front = engine.NewFrontend(r.config)
-	ln, err := engine.Listen(cmpOr(s.listen, "127.0.0.1:0"), 0o600)
+	ln, err := engine.Listen(t.Context(), cmpOr(s.listen, "127.0.0.1:0"), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}

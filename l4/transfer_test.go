@@ -227,11 +227,11 @@ func TestUnixBackendMissingOrFull(t *testing.T) {
 func TestStaleSocketFiles(t *testing.T) {
 	onEngines(t, func(t *testing.T, start starter) {
 		dir, e := t.TempDir(), startEngine(t, engineOf(t))
-		if _, err := e.Listen("unix:"+l4test.HoleUnix(t, dir+"/full"), 0o600); err == nil {
+		if _, err := e.Listen(t.Context(), "unix:"+l4test.HoleUnix(t, dir+"/full"), 0o600); err == nil {
 			t.Error("took the file of a live server whose queue is full")
 		}
 		os.WriteFile(dir+"/file", []byte("x"), 0o600)
-		if _, err := e.Listen("unix:"+dir+"/file", 0o600); err == nil {
+		if _, err := e.Listen(t.Context(), "unix:"+dir+"/file", 0o600); err == nil {
 			t.Error("took a file that is no socket")
 		}
 		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/dead", Net: "unix"})
@@ -240,7 +240,7 @@ func TestStaleSocketFiles(t *testing.T) {
 		}
 		dead.SetUnlinkOnClose(false)
 		dead.Close()
-		ln, err := e.Listen("unix:"+dir+"/dead", 0o600)
+		ln, err := e.Listen(t.Context(), "unix:"+dir+"/dead", 0o600)
 		if err != nil {
 			t.Fatalf("a file that a dead server left: %v", err)
 		}

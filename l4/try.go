@@ -18,8 +18,9 @@ var errOver = errors.New("tried")
 
 // Try returns the error that listening on address would end with now, as far as
 // can be told without listening: nobody can connect meanwhile, and no file is
-// touched. It is nil, or wraps ErrUntried, where nothing speaks against it.
-func Try(address string) error {
+// touched. It is nil, or wraps ErrUntried, where nothing speaks against it. ctx
+// bounds the look-up of a name.
+func Try(ctx context.Context, address string) error {
 	network, rest := listenNetwork(address)
 	if network == "unix" {
 		return tryUnix(rest)
@@ -32,7 +33,7 @@ func Try(address string) error {
 		return errOver // the socket is closed without ever listening
 	}}
 	lc.SetMultipathTCP(false)
-	_, err := lc.Listen(context.Background(), network, rest)
+	_, err := lc.Listen(ctx, network, rest)
 	if errors.Is(err, errOver) {
 		return bound
 	}

@@ -50,7 +50,7 @@ func TestTry(t *testing.T) {
 		{"unix:" + filepath.Join(dir, "new"), l4.ErrUntried},
 		{"unix:" + filepath.Join(dir, "none", "new"), os.ErrNotExist},
 	} {
-		if err := l4.Try(c.address); !errors.Is(err, c.want) {
+		if err := l4.Try(t.Context(), c.address); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", strings.ReplaceAll(c.address, dir, ""), err, c.want)
 		}
 	}
@@ -74,7 +74,7 @@ func TestTryKeepsNothing(t *testing.T) {
 	at := free.Addr().String()
 	free.Close()
 	for range 20 {
-		if err := l4.Try(at); err != nil {
+		if err := l4.Try(t.Context(), at); err != nil {
 			t.Skip("SKIPPED: somebody else took the port") // of 20,000 or more
 		}
 		ln, err := net.Listen("tcp4", at)

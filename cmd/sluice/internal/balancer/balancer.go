@@ -24,6 +24,7 @@
 package balancer
 
 import (
+	"context"
 	"errors"
 	"net"
 	"runtime"
@@ -84,6 +85,9 @@ type Balancer struct {
 	// that was read last is the one in force. A stop does not wait for it.
 	turn chan struct{}
 
+	lasting context.Context // ends when a stop begins
+	hurry   context.CancelFunc
+
 	ending sync.Once
 	serves sync.WaitGroup // admin listeners
 	watchs sync.WaitGroup // watches of the file, the newest of which may run
@@ -143,6 +147,7 @@ func Start(o Options) (*Balancer, error) {
 		asStarted: c.Process,
 		inherited: slices.Clone(o.Inherited),
 	}
+	b.lasting, b.hurry = context.WithCancel(context.Background())
 	b.view.Store(&view{config: b.config})
 	b.names = resolve.New(nil, b.lookupFailed)
 	b.note("start", nil)
@@ -153,7 +158,7 @@ func Start(o Options) (*Balancer, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer b.closeInherited()
-	if _, err := b.apply(c); err != nil {
+	if _, err := b.apply(context.Background(), c); err != nil {
 		b.names.Close()
 		b.engine.Close()
 		return nil, err
@@ -171,16 +176,19 @@ func (b *Balancer) update(c *config.Config) ([]pool.Edit, error) {
 	if same(b.config, c) && b.bound(c) {
 		return nil, nil
 	}
-	return b.apply(c)
+	ctx, cancel := b.looking()
+	defer cancel()
+	return b.apply(ctx, c)
 }
 
-// apply moves everything from the configuration in force to c.
-func (b *Balancer) apply(c *config.Config) ([]pool.Edit, error) {
+// apply moves everything from the configuration in force to c. ctx bounds the
+// look-ups of names to listen on.
+func (b *Balancer) apply(ctx context.Context, c *config.Config) ([]pool.Edit, error) {
 	p := b.plan(c)
 	if err := b.noCircle(p); err != nil {
 		return nil, err
 	}
-	opened, err := b.bind(p)
+	opened, err := b.bind(ctx, p)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (b *Balancer) Plan(ctx context.Context, text []byte) (admin.Reloaded, error
 	defer b.give()
 	c, err := b.sketch(text)
 	if err != nil {
-		return admin.Reloaded{}, mistakes(err)
+		return admin.Reloaded{}, b.mistakes(err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,11 +48,13 @@ func (b *Balancer) sketch(text []byte) (*config.Config, error) {
 func (b *Balancer) dryRun(c *config.Config) (admin.Reloaded, error) {
 	p := b.plan(c)
 	if err := b.noCircle(p); err != nil {
-		return admin.Reloaded{}, mistakes(err)
+		return admin.Reloaded{}, b.mistakes(err)
 	}
-	unknown, err := p.tryOpen()
+	ctx, cancel := b.looking()
+	defer cancel()
+	unknown, err := p.tryOpen(ctx)
 	if err != nil {
-		return admin.Reloaded{}, mistakes(err)
+		return admin.Reloaded{}, b.mistakes(err)
 	}
 	done := b.answer(c, orOrder(b.edits(c, b.foresee)))
 	done.DryRun, done.Unknown = true, unknown
@@ -61,11 +63,11 @@ func (b *Balancer) dryRun(c *config.Config) (admin.Reloaded, error) {
 
 // tryOpen finds out which of the sockets that are to be opened cannot be, and
 // where that is not known.
-func (p *plan) tryOpen() (unknown []string, err error) {
+func (p *plan) tryOpen(ctx context.Context) (unknown []string, err error) {
 	var errs []error
 	for _, w := range p.open {
 		blockers := p.inTheWay(w)
-		err := l4.Try(w.listen)
+		err := l4.Try(ctx, w.listen)
 		switch {
 		case err == nil:
 		case errors.Is(err, l4.ErrUntried):

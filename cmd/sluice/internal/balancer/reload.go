@@ -62,8 +62,14 @@ func (b *Balancer) note(by string, err error) {
 	b.last.Store(&last)
 }
 
-// mistakes splits an error that names several things.
-func mistakes(err error) error { return admin.Errors(strings.Split(err.Error(), "\n")) }
+// mistakes splits an error that names several things. A stop has ended what was
+// under way, whatever that says.
+func (b *Balancer) mistakes(err error) error {
+	if b.draining.Load() {
+		return ErrStopping
+	}
+	return admin.Errors(strings.Split(err.Error(), "\n"))
+}
 
 // reload makes current what was loaded.
 func (b *Balancer) reload(l loaded) (admin.Reloaded, error) {
@@ -78,7 +84,7 @@ func (b *Balancer) reload(l loaded) (admin.Reloaded, error) {
 		edits, err = b.update(c)
 	}
 	if err != nil {
-		return admin.Reloaded{}, mistakes(err)
+		return admin.Reloaded{}, b.mistakes(err)
 	}
 	return b.answer(c, edits), nil
 }

@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,8 +71,8 @@ type socket struct {
 func (s *socket) first() bool { return s.clients != nil || s.owner == owners[admin.Traffic] }
 
 // listen binds what w asks for, unless the process was started with it. Nobody
-// is served yet.
-func (b *Balancer) listen(w want) (*socket, error) {
+// is served yet. ctx bounds the look-up of a name.
+func (b *Balancer) listen(ctx context.Context, w want) (*socket, error) {
 	s := &socket{want: w}
 	ln := b.inherited.take(w.listen)
 	s.adopted = ln != nil
@@ -80,11 +81,11 @@ func (b *Balancer) listen(w want) (*socket, error) {
 	case forAdmin && s.adopted:
 		s.admin = ln
 	case forAdmin:
-		s.admin, err = l4.Bind(net.ListenConfig{}, w.listen, fs.FileMode(w.mode))
+		s.admin, err = l4.Bind(ctx, net.ListenConfig{}, w.listen, fs.FileMode(w.mode))
 	case s.adopted:
 		s.clients, err = b.engine.Adopt(ln)
 	default:
-		s.clients, err = b.engine.Listen(w.listen, w.mode)
+		s.clients, err = b.engine.Listen(ctx, w.listen, w.mode)
 	}
 	if err != nil {
 		return nil, w.refusal(err)

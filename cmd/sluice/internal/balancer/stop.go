@@ -21,6 +21,7 @@ func (b *Balancer) Stop() { b.ending.Do(b.stop) }
 func (b *Balancer) stop() {
 	began := time.Now()
 	b.draining.Store(true)
+	b.hurry()
 	b.mu.Lock() // waits for a reload that has begun to change things
 	b.stopping = true
 	b.mu.Unlock()
