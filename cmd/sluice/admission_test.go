@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -46,9 +47,13 @@ func TestAdmissionKeysAreLive(t *testing.T) {
 	} {
 		before := d.frontend("web").RejectedBy[c.reason]
 		d.mustReload(text(c.keys...))
+		began := time.Now()
 		got, err := exchange(t, address, c.sends, len(c.gets))
 		if got != c.gets || (c.gets == "") != errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("%v: %q: got %q, %v; want %q", c.keys, c.sends, got, err, c.gets)
+		}
+		if took := time.Since(began); slices.Contains(c.keys, soon) && took > 4*time.Second { // by default it is 5 s
+			t.Errorf("%v: it took %v", c.keys, took)
 		}
 		if c.reason != "" {
 			eventually(t, "the refusal counts", func() bool { return d.frontend("web").RejectedBy[c.reason] == before+1 })

@@ -308,12 +308,16 @@ func TestReloadUnixSocket(t *testing.T) {
 	text := func(mode string) string {
 		return head + frontendText("web", "unix:"+path, "p", "mode = \""+mode+"\"") + poolText("p", "", "A="+a.Addr)
 	}
-	d := startDaemon(t, text("0600"))
-	d.mustReload(text("0660"))
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o660 {
-		t.Errorf("got %v, %v, want mode 0660", info, err)
+	wantMode := func(mode os.FileMode) {
+		t.Helper()
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("got %v, %v, want mode %o", info, err, mode)
+		}
 	}
+	d := startDaemon(t, text("0600"))
+	wantMode(0o600)
+	d.mustReload(text("0640"))
+	wantMode(0o640)
 	c, err := net.Dial("unix", path)
 	if err != nil {
 		t.Fatal(err)

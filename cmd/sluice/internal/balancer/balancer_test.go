@@ -18,8 +18,9 @@ import (
 
 // file is a configuration that a test rewrites.
 type file struct {
-	mu   sync.Mutex // guards text
-	text string
+	process string     // further keys of [process]
+	mu      sync.Mutex // guards text
+	text    string
 }
 
 func (f *file) set(text string) {
@@ -31,13 +32,19 @@ func (f *file) set(text string) {
 func (f *file) load() (*config.Config, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return config.Parse("test", []byte("[process]\ndrain_timeout = \"0s\"\n[admin]\nlisten = \"127.0.0.1:0\"\n"+f.text))
+	return config.Parse("test", []byte("[process]\ndrain_timeout = \"0s\"\n"+f.process+"[admin]\nlisten = \"127.0.0.1:0\"\n"+f.text))
 }
 
 // started starts a balancer that the test stops by the func it gets.
 func started(t *testing.T, text string) (b *Balancer, f *file, stop func()) {
 	t.Helper()
-	f = &file{text: text}
+	return startedAs(t, "", text)
+}
+
+// startedAs is started with further keys of [process].
+func startedAs(t *testing.T, process, text string) (b *Balancer, f *file, stop func()) {
+	t.Helper()
+	f = &file{process: process, text: text}
 	var log bytes.Buffer
 	out := logs.New(&log)
 	b, err := Start(Options{Load: f.load, Logs: out, Version: "test"})

@@ -62,8 +62,8 @@ func TestProbeKeysAreLive(t *testing.T) {
 		{"status", "WEB", quick + `probe = "http"`, `status = "418"`, `status = "200-399"`, "up", "down"},
 		{"port", "DEAD", quick, ``, `port = PORT`, "down", "up"},
 		{"address", "ECHO", quick, `address = "localhost"`, `address = "127.0.0.254"`, "up", "down"},
-		{"interval", "FAILS", strings.Replace(line, "interval = \"20ms\"\n", "", 1) + `expect = "good"`, `interval = "1h"`, `interval = "20ms"`, "up", "down"},
-		{"down_interval", "RISES", strings.Replace(line, "down_interval = \"20ms\"\n", "", 1) + `expect = "good"`, `down_interval = "1h"`, `down_interval = "20ms"`, "down", "up"},
+		{"interval", "FAILS", strings.Replace(line, "interval = \"20ms\"\n", "", 1) + `expect = "good"`, `interval = "24h"`, `interval = "20ms"`, "up", "down"},
+		{"down_interval", "RISES", strings.Replace(line, "down_interval = \"20ms\"\n", "", 1) + `expect = "good"`, `down_interval = "24h"`, `down_interval = "20ms"`, "down", "up"},
 		{"fall", "FAILS", strings.Replace(line, "fall = 1\n", "", 1) + `expect = "good"`, `fall = 1000`, `fall = 1`, "up", "down"},
 		{"rise", "RISES", strings.Replace(line, "rise = 1\n", "", 1) + `expect = "good"`, `rise = 1000`, `rise = 1`, "down", "up"},
 		{"timeout", "SLOW", strings.Replace(line, "timeout = \"5s\"\n", "", 1) + `expect = "good"`, `timeout = "50ms"`, `timeout = "10s"`, "down", "up"},
@@ -78,6 +78,10 @@ func TestProbeKeysAreLive(t *testing.T) {
 			b, f, stop := started(t, text(c.from))
 			defer stop()
 			awaitHealth(t, b, c.before)
+			<-time.After(300 * time.Millisecond) // many probes, unless they are told to wait
+			if got := b.view.Load().pools[0].Status().Backends[0]; got.Health != c.before {
+				t.Errorf("got %s (%s), want that it stays %s", got.Health, got.LastChange.Reason, c.before)
+			}
 			f.set(text(c.to))
 			done, err := b.Reload(t.Context(), "test")
 			if err != nil || len(done.Changes) != 1 || !strings.HasPrefix(done.Changes[0], "pool p: health."+c.key+" ") {
