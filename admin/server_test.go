@@ -224,6 +224,18 @@ func TestSlowBodyOfAChangeBlocksNoOtherChange(t *testing.T) {
 	wantStatus(t, c, 400)
 }
 
+// A response may take as long as it likes to write, and a body to read: the time
+// of a request ends with its header.
+func TestNoTimeoutCutsAStream(t *testing.T) {
+	r := start(t, proxying, newPool(t, "web"))
+	for i := range r.entrances {
+		if s := &r.entrances[i].http; s.WriteTimeout != 0 || s.ReadTimeout != 0 || s.ReadHeaderTimeout == 0 {
+			t.Errorf("listeners of scope %d: got timeouts of %v for writing, %v for reading, %v for the header; want the last alone",
+				i, s.WriteTimeout, s.ReadTimeout, s.ReadHeaderTimeout)
+		}
+	}
+}
+
 // One more test of real time: 10 s for a body that does not come.
 func TestSlowBodyIsGivenUp(t *testing.T) {
 	t.Parallel()

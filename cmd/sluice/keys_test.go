@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,20 +16,6 @@ import (
 
 	"sluice/l4/l4test"
 )
-
-// eachEngine runs f with the [process] table of each engine that there is.
-func eachEngine(t *testing.T, f func(t *testing.T, process string)) {
-	engines := []string{"copy"}
-	if runtime.GOOS == "linux" {
-		engines = append(engines, "epoll")
-	}
-	for _, engine := range engines {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			f(t, fmt.Sprintf("[process]\nengine = %q\n", engine))
-		})
-	}
-}
 
 // unprobed is poolText without probes: dials alone tell of its backends.
 func unprobed(name, keys string, backends ...string) string {
@@ -49,8 +34,7 @@ func attempts(line map[string]any) (dials []map[string]any) {
 
 // The dials for a client are bounded in number, each in time, and all in time.
 func TestDialKeysAreLive(t *testing.T) {
-	t.Parallel()
-	eachEngine(t, func(t *testing.T, process string) {
+	onDaemons(t, func(t *testing.T, process string) {
 		var dead []string
 		for _, id := range []string{"A", "B", "C", "D"} {
 			dead = append(dead, id+"="+l4test.Refuse(t))
@@ -82,8 +66,7 @@ func TestDialKeysAreLive(t *testing.T) {
 
 // Limits of silence end sessions, for the reason that their lines give.
 func TestSilenceKeysAreLive(t *testing.T) {
-	t.Parallel()
-	eachEngine(t, func(t *testing.T, process string) {
+	onDaemons(t, func(t *testing.T, process string) {
 		silent := l4test.Serve(t, l4test.Silent(t))
 		text := func(keys string) string {
 			return process + head + frontendText("web", free, "p", keys) + poolText("p", "", "A="+silent.Addr)
@@ -114,8 +97,7 @@ func TestSilenceKeysAreLive(t *testing.T) {
 
 // The limits on sessions, of the process and of a frontend, hold and are live.
 func TestSessionLimitKeysAreLive(t *testing.T) {
-	t.Parallel()
-	eachEngine(t, func(t *testing.T, process string) {
+	onDaemons(t, func(t *testing.T, process string) {
 		a := l4test.Serve(t, l4test.Tag("A"))
 		text := func(limit, keys string) string {
 			return process + limit + "\n" + head + frontendText("web", free, "p", keys) + frontendText("other", free, "p") +
@@ -293,8 +275,7 @@ func TestProxyKeysAreLive(t *testing.T) {
 
 // send_proxy of one backend wins over that of its pool, and is live.
 func TestSendProxyOfOneBackend(t *testing.T) {
-	t.Parallel()
-	eachEngine(t, func(t *testing.T, process string) {
+	onDaemons(t, func(t *testing.T, process string) {
 		echo := l4test.Serve(t, l4test.Echo) // of the header as well
 		text := func(ofPool, ofBackend string) string {
 			return process + head + frontendText("web", free, "p") + unprobed("p", ofPool, "A="+echo.Addr+"\n"+ofBackend)

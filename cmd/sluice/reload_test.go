@@ -261,6 +261,7 @@ func TestReloadNeedsRestart(t *testing.T) {
 		t.Errorf("got changes %q", answer.Changes)
 	}
 	d.wantRestartNeeded("after the change", answer, "[process.engine process.loops]")
+	d.await("the line", reloaded)
 	line := d.lines(reloaded)[0]
 	if got := fmt.Sprintf("%v %v", line["restart_needed"], line["level"]); got != "[process.engine process.loops] warn" {
 		t.Errorf("the log: got %s", got)

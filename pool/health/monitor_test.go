@@ -117,6 +117,41 @@ func TestFlappingBackend(t *testing.T) {
 	})
 }
 
+// B072: a server that passes for a moment after its restart, and then tells what
+// it is, gets nobody: not while it is away, not in that moment, and not behind it.
+func TestRestartedServerThatPassesForAMomentGetsNobody(t *testing.T) {
+	pol := policy
+	pol.Interval, pol.DownInterval, pol.Rise, pol.Fall = 500*time.Millisecond, 500*time.Millisecond, 5, 1
+	prepared(t, pool.InitDown, pol, []string{"a", "b"}, func(f *fixture) {
+		f.answer("a", errProbe)
+		f.begin()
+		time.Sleep(10 * time.Second)
+		want(t, "eligible", f.pool.Eligible(), 1)
+		picked := func(d time.Duration) (got []string) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				var lease pool.Lease
+				if err := f.pool.Acquire(&lease, pool.Query{}); err != nil {
+					t.Fatal(err)
+				}
+				if id := lease.Backend().ID(); !slices.Contains(got, id) {
+					got = append(got, id)
+				}
+				lease.Release()
+			}
+			return got
+		}
+		for range 20 {
+			f.answer("a", nil)
+			want(t, "who was picked in the moment", picked(1500*time.Millisecond), []string{"b"})
+			f.answer("a", errProbe)
+			want(t, "who was picked behind it", picked(2*time.Second), []string{"b"})
+		}
+		f.answer("a", nil)
+		picked(6 * pol.DownInterval)
+		want(t, "who is picked when it has passed often enough", len(picked(time.Second)), 2)
+	})
+}
+
 // B062: a backend that goes down soon after it came back is held out, however
 // its probes pass, and comes back at the very end of the hold.
 func TestHeldOutBackendIsProbed(t *testing.T) {

@@ -7,13 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
 	"sluice/l4/l4test"
-
-	"golang.org/x/sys/unix"
 )
+
+// tcpUserTimeout is TCP_USER_TIMEOUT, which package syscall lacks.
+const tcpUserTimeout = 0x12
 
 // options reads back what the socket of this process has that connects at with
 // peer: keepalive, its three numbers, user timeout in ms.
@@ -29,11 +31,11 @@ func options(t *testing.T, at, peer net.Addr) (got [5]int) {
 			continue
 		}
 		for i, o := range [][2]int{
-			{unix.SOL_SOCKET, unix.SO_KEEPALIVE},
-			{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT},
-			{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT},
+			{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE},
+			{syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT},
+			{syscall.IPPROTO_TCP, tcpUserTimeout},
 		} {
-			if got[i], err = unix.GetsockoptInt(fd, o[0], o[1]); err != nil {
+			if got[i], err = syscall.GetsockoptInt(fd, o[0], o[1]); err != nil {
 				t.Error(err)
 			}
 		}
@@ -45,9 +47,9 @@ func options(t *testing.T, at, peer net.Addr) (got [5]int) {
 
 // ends are the addresses of a socket; empty of what is none, or not IPv4.
 func ends(fd int) (both [2]string) {
-	for i, name := range []func(int) (unix.Sockaddr, error){unix.Getsockname, unix.Getpeername} {
+	for i, name := range []func(int) (syscall.Sockaddr, error){syscall.Getsockname, syscall.Getpeername} {
 		if at, err := name(fd); err == nil {
-			if at, ok := at.(*unix.SockaddrInet4); ok {
+			if at, ok := at.(*syscall.SockaddrInet4); ok {
 				both[i] = netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)).String()
 			}
 		}
