@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
 	"testing"
 )
 
@@ -14,5 +15,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
+	// The thread that /proc/net speaks for must not be one that a test gives a
+	// network of its own.
+	runtime.LockOSThread()
 	os.Exit(m.Run())
 }
