@@ -25,6 +25,7 @@ func manual(root *cobra.Command) string {
 	p.line(".SH FILES")
 	p.item("/etc/sluice/config.toml", "The configuration of the packaged service. Every key is explained in the example "+
 		"that is installed there.")
+	p.item("/var/lib/sluice/state.json", "What the API changed, of the packaged service; elsewhere state.json beside the configuration.")
 	p.line(".SH SEE ALSO")
 	p.line(".BR systemd.service (5),\n.BR haproxy (1)")
 	return p.text.String()

@@ -105,8 +105,8 @@ func syntaxText(e toml.ParseError) string {
 var remedies = []struct{ of, remedy string }{
 	{"found '\\n' instead", "a value is missing"},
 	{"expected value but found", inQuotes},
+	{"leading zeroes", `permission bits stand in quotes, such as "0600"`},
 	{"Invalid float", inQuotes},
-	{"Invalid integer", inQuotes},
 	{"expected a top-level item to end", inQuotes},
 	{"expected '.' or '='", "write key = value"},
 	{"strings cannot contain newlines", "a closing quote is missing"},

@@ -43,9 +43,10 @@ func TestASyntaxErrorSaysHowToMendIt(t *testing.T) {
 			t.Errorf("got %s for %q, want %q at its end", got, text, remedy)
 		}
 	}
-	for _, value := range []string{"127.0.0.1:80", "5m", "0600", "redis", ":80", "[::1]:80"} {
+	for _, value := range []string{"127.0.0.1:80", "5m", "redis", ":80", "[::1]:80"} {
 		f("a = "+value+"\n", inQuotes)
 	}
+	f("mode = 0600\n", `permission bits stand in quotes, such as "0600"`)
 	f("a =\n", "a value is missing")
 	f("a: 1\n", "write key = value")
 	f("global\n  maxconn 100\n", "write key = value")

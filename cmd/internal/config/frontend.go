@@ -78,7 +78,7 @@ func (t table) keepAlive(absent session.KeepAlive) session.KeepAlive {
 // wholeSeconds refuses what the kernel would round.
 func (t table) wholeSeconds(key string, d time.Duration) {
 	if d%time.Second != 0 {
-		t.wrong(key, "%s is not whole seconds, which is what the kernel counts in", short(d))
+		t.wrong(key, "%s is not whole seconds, which is what the kernel counts in; write such as %s", short(d), quote(short(d.Truncate(time.Second)+time.Second)))
 	}
 }
 
