@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -252,6 +253,42 @@ func TestCountsMoveWhileASessionLives(t *testing.T) {
 		e[session.Backend].saw()
 		e[session.Backend].Close()
 		r.mustEnd(session.ClientClosed, "--", 3000, 7500)
+	})
+}
+
+// B141: counts keep up with a stream that never pauses, too.
+func TestCountsKeepUpWithBulk(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		r := start(t, setup{})
+		client, backend := r.pair()
+		var arrived atomic.Int64
+		var both sync.WaitGroup
+		defer both.Wait()
+		defer client.Close()
+		both.Go(func() {
+			for piece := make([]byte, 64<<10); ; <-time.After(2 * time.Millisecond) {
+				if _, err := backend.Write(piece); err != nil {
+					return
+				}
+			}
+		})
+		both.Go(func() {
+			for piece := make([]byte, 64<<10); ; {
+				n, err := client.Read(piece)
+				if arrived.Add(int64(n)); err != nil {
+					return
+				}
+			}
+		})
+		for range 3 {
+			before := arrived.Load()
+			eventually(t, "the stream goes on", func() bool { return arrived.Load() > before+2<<20 })
+			told, began := arrived.Load(), time.Now()
+			eventually(t, "the counts keep up", func() bool { return r.pool.Status().Backends[0].BytesToClient >= told })
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("the counts took %v", took)
+			}
+		}
 	})
 }
 
