@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,8 +28,12 @@ type listed struct {
 
 // listBackends lists the backends of one pool or of all.
 func (s *Server) listBackends(c *call) (int, any, error) {
+	name, err := c.poolName()
+	if err != nil {
+		return 0, nil, err
+	}
 	pools := s.src.Pools()
-	if name := c.query("pool"); name != "" {
+	if name != "" {
 		p, err := s.pool(name)
 		if err != nil {
 			return 0, nil, err
@@ -46,8 +51,21 @@ func (s *Server) listBackends(c *call) (int, any, error) {
 	return http.StatusOK, list, nil
 }
 
-// query returns a parameter of the query.
-func (c *call) query(name string) string { return c.r.URL.Query().Get(name) }
+// poolName returns the only parameter that the query may have; empty if it has
+// none.
+func (c *call) poolName() (pool string, err error) {
+	err = parameters{"pool": name(&pool)}.take(c.r.URL.RawQuery)
+	return pool, err
+}
+
+// inPool returns the pool that the query names; the only one if it names none.
+func (s *Server) inPool(c *call) (*pool.Pool, error) {
+	name, err := c.poolName()
+	if err != nil {
+		return nil, err
+	}
+	return s.pool(name)
+}
 
 // addBackend adds one backend.
 func (s *Server) addBackend(c *call) (int, any, error) {
@@ -82,7 +100,10 @@ func (s *Server) addBackend(c *call) (int, any, error) {
 // spec reads a new backend and the pool it is for.
 func (c *call) spec() (name string, spec pool.Spec, err error) {
 	var weight, most *int
-	name = c.query("pool")
+	asked, err := c.poolName()
+	if err != nil {
+		return "", spec, err
+	}
 	err = c.object(fields{
 		"pool":         text(&name),
 		"id":           text(&spec.ID),
@@ -96,6 +117,10 @@ func (c *call) spec() (name string, spec pool.Spec, err error) {
 	if err := check(spec); err != nil {
 		return "", spec, err
 	}
+	if asked != "" && name != "" && asked != name {
+		return "", spec, answer.Refuse(http.StatusBadRequest, "the query names pool %q and the body pool %q; leave one out", asked, name)
+	}
+	name = cmp.Or(name, asked)
 	spec.Weight = 1
 	if weight != nil {
 		spec.Weight = *weight
@@ -146,7 +171,7 @@ func backendOf(p *pool.Pool, id string) (found listed) {
 
 // removeBackend takes one backend out.
 func (s *Server) removeBackend(c *call) (int, any, error) {
-	p, err := s.pool(c.query("pool"))
+	p, err := s.inPool(c)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -172,7 +197,7 @@ func missing(p *pool.Pool, err error) error {
 
 // patchBackend changes weight, limit or state of one backend.
 func (s *Server) patchBackend(c *call) (int, any, error) {
-	p, err := s.pool(c.query("pool"))
+	p, err := s.inPool(c)
 	if err != nil {
 		return 0, nil, err
 	}

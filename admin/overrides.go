@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"sluice/admin/internal/answer"
 	"sluice/pool"
 
 	"go.uber.org/zap"
@@ -18,7 +17,12 @@ type forgotten struct {
 // forget makes the file's view current again: of one backend, of one pool, or of
 // all pools.
 func (s *Server) forget(c *call) (int, any, error) {
-	pools, err := s.pools(c)
+	var in, backend string
+	err := parameters{"pool": name(&in), "backend": name(&backend)}.take(c.r.URL.RawQuery)
+	if err != nil {
+		return 0, nil, err
+	}
+	pools, err := s.pools(in, backend)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -26,30 +30,24 @@ func (s *Server) forget(c *call) (int, any, error) {
 	defer s.orders.Unlock()
 	done := forgotten{[]pool.Difference{}}
 	for _, p := range pools {
-		undone, err := p.Forget(c.query("backend"))
+		undone, err := p.Forget(backend)
 		if err != nil {
 			return 0, nil, missing(p, err)
 		}
 		done.Forgotten = append(done.Forgotten, undone...)
 	}
 	s.proxy.Prune(s.src.Pools())
-	s.changed(c, "overrides forgotten", zap.String("pool", c.query("pool")), zap.String("backend", c.query("backend")),
+	s.changed(c, "overrides forgotten", zap.String("pool", in), zap.String("backend", backend),
 		zap.Strings("changes", described(done.Forgotten)))
 	return http.StatusOK, done, nil
 }
 
-// pools returns the pools that the query names: one if it names a pool or a
-// backend, else all.
-func (s *Server) pools(c *call) ([]*pool.Pool, error) {
-	for key := range c.r.URL.Query() {
-		if key != "pool" && key != "backend" {
-			return nil, answer.Refuse(http.StatusBadRequest, "unknown parameter %q; known are: backend, pool", key)
-		}
-	}
-	if c.query("pool") == "" && c.query("backend") == "" {
+// pools returns one pool if a pool or a backend is named, else all.
+func (s *Server) pools(in, backend string) ([]*pool.Pool, error) {
+	if in == "" && backend == "" {
 		return s.src.Pools(), nil
 	}
-	p, err := s.pool(c.query("pool"))
+	p, err := s.pool(in)
 	if err != nil {
 		return nil, err
 	}
