@@ -48,6 +48,8 @@ func TestEveryChangeIsOneLine(t *testing.T) {
 			`change refused {"method":"POST","path":"/reload","reason":"the token may read only; a change needs an operate token","role":"read","status":403}`},
 		{"DELETE /backends/a", "", "",
 			`change refused {"method":"DELETE","path":"/backends/a","reason":"a token is needed: Authorization: Bearer TOKEN","role":"none","status":401}`},
+		{"DELETE /backends/a", "", wrongToken,
+			`change refused {"method":"DELETE","path":"/backends/a","reason":"the token is not valid: it is none of those in the token_file of [admin]","role":"none","status":401}`},
 		{"DELETE /backends/none%20such", "", operateToken,
 			`change refused {"method":"DELETE","path":"/backends/none%20such","reason":"no such backend: \"none such\"; GET /backends?pool=web lists them","role":"operate","status":404}`},
 		{"DELETE /status", "", operateToken,

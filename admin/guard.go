@@ -117,13 +117,30 @@ func bearer(r *http.Request) string {
 	return strings.Trim(token, " ")
 }
 
-// role looks the request's token up. It compares with all of them, whatever it
-// finds.
+// role looks the request's token up.
 func (g *guard) role(r *http.Request) role {
-	token := bearer(r)
-	if token == "" {
-		return nobody
+	if token := bearer(r); token != "" {
+		return g.owner(token)
 	}
+	return nobody
+}
+
+// carries reports whether a request has a token in its Authorization in whatever
+// form, also in one that allows nothing.
+func (g *guard) carries(r *http.Request) bool {
+	for _, value := range r.Header["Authorization"] {
+		for word := range strings.FieldsSeq(value) {
+			if g.owner(word) != nobody {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// owner returns what a token allows. It compares with all of them, whatever it
+// finds.
+func (g *guard) owner(token string) role {
 	sum := sha256.Sum256([]byte(token))
 	who := nobody
 	for _, s := range g.secrets {

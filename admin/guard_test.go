@@ -198,9 +198,10 @@ func TestWrongTokens(t *testing.T) {
 	if n := r.logs.FilterMessage("token refused").Len(); n != 0 {
 		t.Errorf("got %d lines without a refused token; want none: %v", n, r.logs.All())
 	}
+	r.goPublic()
 	began := time.Now()
 	for range 50 {
-		r.do("POST", "/reload", "", wrongToken).want(t, 401, "the token is not valid")
+		r.do("GET", "/status", "", wrongToken).want(t, 401, "the token is not valid")
 	}
 	most := peerLines * (2 + int(time.Since(began)/time.Second))
 	lines := r.logs.FilterMessage("token refused").FilterLevelExact(zapcore.WarnLevel).All()

@@ -117,6 +117,10 @@ func TestOnlyOurTokenIsKeptFromTheBackend(t *testing.T) {
 	r := start(t, set, newPool(t, "web", mirror(t)))
 	r.do("GET", "/proxy/", "", operateToken).lacks(t, "Authorization", "steer")
 	r.do("GET", "/proxy/", "", readToken).lacks(t, "Authorization", "look-only")
+	for _, odd := range []string{"Token steer", "Bearer\tsteer", "Bearer steer x"} {
+		r.do("GET", "/proxy/", "", "Authorization: "+odd).lacks(t, "Authorization", "steer")
+	}
+	r.do("GET", "/proxy/", "", operateToken, operateToken).lacks(t, "Authorization", "steer")
 	r.do("GET", "/proxy/", "", "Authorization: Bearer theirs").has(t, "Authorization: Bearer theirs")
 	r.do("GET", "/proxy/", "", "Authorization: Basic dTpw").has(t, "Authorization: Basic dTpw")
 }

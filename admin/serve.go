@@ -30,7 +30,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.turnAway(w, r, t, err)
 	case t.kind == traffic:
-		s.forward(w, r, t, rules.proxy, who != nobody)
+		s.forward(w, r, t, rules.proxy, rules.guard.carries(r))
 	default:
 		s.obey(&call{w: w, r: r, who: who, name: t.name}, t)
 	}
@@ -39,10 +39,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // turnAway answers a request that got no further than the guard.
 func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, t target, err error) {
 	switch {
-	case errors.Is(err, errWrongToken):
-		s.peers.Warn("token refused", zap.String("client", from(r)))
 	case changes(r, t):
 		s.auditRefusal(r, s.rules.Load().guard.role(r), err)
+	case errors.Is(err, errWrongToken):
+		s.peers.Warn("token refused", zap.String("client", from(r)))
 	}
 	status := answer.StatusOf(err)
 	if status == http.StatusUnauthorized {
@@ -58,8 +58,8 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, t target, err 
 	}
 }
 
-// forward passes a request on to a backend. ours says that its Authorization
-// header is for us.
+// forward passes a request on to a backend. ours says that a token of ours is in
+// its Authorization header.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, t target, set ProxySettings, ours bool) {
 	if !set.Enabled || originOf(r).scope == Traffic && !set.Listens {
 		s.proxy.Reject(w, "off", answer.Refuse(http.StatusNotFound,
