@@ -12,6 +12,15 @@ import (
 // descriptors beside those of the data plane.
 const maxConns = 4096
 
+// mostConns returns the bound under a descriptor limit. An eighth of it for each
+// scope, and as much for what /proxy dials, leaves half to the sessions.
+func mostConns(descriptors int, known bool) int {
+	if !known {
+		return maxConns
+	}
+	return min(maxConns, max(1, descriptors/8))
+}
+
 // door bounds the connections of one scope. When it is full, a newcomer takes
 // the place of the one that has waited longest without a whole request, so that
 // peers that send nothing cannot shut others out.

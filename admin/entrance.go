@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/l4"
 )
 
 // Scope is what requests that come in through a listener can reach.
@@ -43,7 +45,7 @@ type entrance struct {
 
 func (e *entrance) open(s Scope, h http.Handler, complaints *log.Logger) {
 	e.scope = s
-	e.door = door{max: maxConns, conns: map[net.Conn]time.Time{}}
+	e.door = door{max: mostConns(l4.DescriptorLimit()), conns: map[net.Conn]time.Time{}}
 	e.http = http.Server{
 		Handler:           h,
 		BaseContext:       e.note,

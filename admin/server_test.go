@@ -247,3 +247,16 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 		t.Errorf("got %q", text)
 	}
 }
+
+// However few descriptors there are, the connections of the three scopes and what
+// /proxy dials for its own leave half of them.
+func TestAdminSideLeavesDescriptors(t *testing.T) {
+	for n, want := range map[int]int{4: 1, 1024: 128, 4096: 512, 32768: 4096, 1 << 20: 4096} {
+		if got := mostConns(n, true); got != want {
+			t.Errorf("of %d descriptors: got %d connections, want %d", n, got, want)
+		}
+	}
+	if got := mostConns(0, false); got != maxConns {
+		t.Errorf("without a limit: got %d connections, want %d", got, maxConns)
+	}
+}

@@ -35,7 +35,7 @@ func (l *Limit) Set(max int) {
 
 // Room returns the sessions that the descriptor limit has room for.
 func (l *Limit) Room() int {
-	n, ok := descriptorLimit()
+	n, ok := DescriptorLimit()
 	if !ok {
 		return sessionsWithoutLimit
 	}
@@ -56,7 +56,7 @@ func (l *Limit) Active() int64 { return l.active.Load() }
 // Explain says in one line where the limit comes from, and whether the
 // descriptor limit has room for it.
 func (l *Limit) Explain() string {
-	files, known := descriptorLimit()
+	files, known := DescriptorLimit()
 	switch room := l.Room(); {
 	case l.asked.Load() == 0 && known:
 		return fmt.Sprintf("derived from %d descriptors: %d kept back, %d a session", files, l.kept(files), l.perSession)

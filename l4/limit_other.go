@@ -2,4 +2,4 @@
 
 package l4
 
-func descriptorLimit() (int, bool) { return 0, false }
+func DescriptorLimit() (int, bool) { return 0, false }

@@ -4,9 +4,9 @@ package l4
 
 import "syscall"
 
-// descriptorLimit returns the soft limit, which the Go runtime has raised to
+// DescriptorLimit returns the soft limit, which the Go runtime has raised to
 // the hard one at start.
-func descriptorLimit() (int, bool) {
+func DescriptorLimit() (int, bool) {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
 		return 0, false
