@@ -18,6 +18,8 @@ package metrics
 import (
 	"log"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"sluice/l4"
@@ -35,6 +37,10 @@ const (
 	// patience is how long another scrape waits for its turn: half of what
 	// Prometheus waits for the answer by default (its scrape_timeout).
 	patience = 5 * time.Second
+	// fairShare is how long a scrape may take whatever others wait for, and how long
+	// one that has ended another's may wait for its turn. Chosen: ten times what a
+	// thousand backends take.
+	fairShare = time.Second
 )
 
 // State is everything at one moment.
@@ -63,6 +69,15 @@ type Process struct {
 type Page struct {
 	turns chan struct{}
 	text  http.Handler
+
+	mu       sync.Mutex // guards underWay
+	underWay []*turn    // the oldest first
+}
+
+// turn is a scrape under way.
+type turn struct {
+	began  time.Time
+	client *http.ResponseController
 }
 
 // New returns a page that reads the state at each scrape. complaints gets what
@@ -90,18 +105,54 @@ func newRegistry(read func() State) *prometheus.Registry {
 
 // ServeHTTP answers one scrape, or 503 if too many others are slow.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	t := time.NewTimer(patience)
-	defer t.Stop()
-	select {
-	case p.turns <- struct{}{}:
-		defer func() { <-p.turns }()
-	case <-r.Context().Done():
-		return
-	case <-t.C:
+	t := p.enter(w, r)
+	if t == nil {
 		http.Error(w, "other scrapes are under way; try again", http.StatusServiceUnavailable)
 		return
 	}
+	defer p.leave(t)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	p.text.ServeHTTP(w, r)
+}
+
+// enter waits for a turn; nil if there is none. Who has waited long enough ends
+// the scrape of the slowest reader, which could else keep all others out.
+func (p *Page) enter(w http.ResponseWriter, r *http.Request) *turn {
+	defer time.AfterFunc(patience, p.endSlowest).Stop()
+	enough := time.NewTimer(patience + fairShare)
+	defer enough.Stop()
+	select {
+	case p.turns <- struct{}{}:
+	case <-r.Context().Done():
+		return nil
+	case <-enough.C:
+		return nil
+	}
+	t := &turn{time.Now(), http.NewResponseController(w)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.underWay = append(p.underWay, t)
+	return t
+}
+
+// leave ends a turn.
+func (p *Page) leave(t *turn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.underWay, t); i >= 0 {
+		p.underWay = slices.Delete(p.underWay, i, i+1)
+	}
+	<-p.turns
+}
+
+// endSlowest makes the writes of the oldest scrape fail, if it has had its share.
+func (p *Page) endSlowest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.underWay) == 0 || time.Since(p.underWay[0].began) < fairShare {
+		return
+	}
+	_ = p.underWay[0].client.SetWriteDeadline(time.Unix(1, 0)) // a recorder in a test has none
+	p.underWay = p.underWay[1:]                                // the next who waits ends another
 }

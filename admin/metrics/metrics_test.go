@@ -6,6 +6,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -202,8 +203,8 @@ func TestScrapesAreBounded(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		go scrape(late)
-		if code := <-late; code != http.StatusServiceUnavailable || time.Since(began) != patience {
-			t.Errorf("one too many got %d after %v, want 503 after %v", code, time.Since(began), patience)
+		if code := <-late; code != http.StatusServiceUnavailable || time.Since(began) != patience+fairShare {
+			t.Errorf("one too many got %d after %v, want 503 after %v", code, time.Since(began), patience+fairShare)
 		}
 		go scrape(late)
 		synctest.Wait()
@@ -212,6 +213,41 @@ func TestScrapesAreBounded(t *testing.T) {
 		if slices.Max(got) != http.StatusOK {
 			t.Errorf("got %v, want 200 for all", got)
 		}
+	})
+}
+
+// stalled is the client of a scrape that takes nothing until its writes are to fail.
+type stalled struct {
+	*httptest.ResponseRecorder
+	over chan struct{}
+}
+
+func (s stalled) Write([]byte) (int, error) {
+	<-s.over
+	return 0, os.ErrDeadlineExceeded
+}
+
+func (s stalled) SetWriteDeadline(time.Time) error {
+	close(s.over)
+	return nil
+}
+
+// Readers that take nothing, as many as there are turns, keep nobody out.
+func TestStalledReadersDoNotKeepScrapesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		page := New(sample, discard)
+		all := make([]stalled, atOnce)
+		for i := range all {
+			all[i] = stalled{httptest.NewRecorder(), make(chan struct{})}
+			go page.ServeHTTP(all[i], httptest.NewRequest("GET", "/metrics", nil))
+			synctest.Wait()
+		}
+		began, w := time.Now(), httptest.NewRecorder()
+		page.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if took := time.Since(began); w.Code != http.StatusOK || took > patience {
+			t.Errorf("got %d after %v, want 200 within %v", w.Code, took, patience)
+		}
+		close(all[1].over)
 	})
 }
 
