@@ -60,7 +60,11 @@ func (w *Way) client(list string, peer netip.Addr) netip.Addr {
 	hops := strings.Split(list, ",")
 	last := peer
 	for i := len(hops) - 1; i >= 0; i-- {
-		a, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		text := strings.TrimSpace(hops[i])
+		if text == "" {
+			continue
+		}
+		a, err := addressOf(text)
 		if err != nil {
 			break
 		}
@@ -69,6 +73,15 @@ func (w *Way) client(list string, peer netip.Addr) netip.Addr {
 		}
 	}
 	return last
+}
+
+// addressOf reads an address as proxies write it in a list: some add the port, or
+// only the brackets.
+func addressOf(text string) (netip.Addr, error) {
+	if ap, err := netip.ParseAddrPort(text); err == nil {
+		return ap.Addr(), nil
+	}
+	return netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"))
 }
 
 // element is what we add to a Forwarded header (RFC 7239).
@@ -86,10 +99,11 @@ func quoted(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// dropForwarded removes what says where a request came from.
+// dropForwarded removes what says where a request came from. Backends that make
+// variables of headers cannot tell an underscore from a dash.
 func dropForwarded(h http.Header) {
 	for key := range h {
-		if forwarding(key) {
+		if forwarding(http.CanonicalHeaderKey(strings.ReplaceAll(key, "_", "-"))) {
 			delete(h, key)
 		}
 	}
