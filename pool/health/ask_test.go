@@ -102,6 +102,8 @@ func TestAsk(t *testing.T) {
 		"an end is no answer":  {closing(""), "PING\r\n", ``, ""},
 		"empty is no answer":   {closing(""), "PING\r\n", `.*`, `expected ".*", got its end`},
 		"repeats what it got":  {answering("-ERR 'hunter22' of hunter22, AUTH\r\n"), send, `OK`, `expected "OK", got "-ERR '***' of ***, ***\r\n", then nothing more in time`},
+		"a word in a longer":   {answering("-ERR PASSword\r\n"), "PASS PASSword\r\n", `OK`, `expected "OK", got "-ERR ***\r\n", then nothing more in time`},
+		"repeats a part":       {answering("-ERR hunter22\r\n"), "AUTH me:hunter22\r\n", `OK`, `expected "OK", got "-ERR ***\r\n", then nothing more in time`},
 		"much":                 {answering(strings.Repeat("x", 101)), "x\n", `y`, `expected "y", got "` + strings.Repeat("x", 100) + `"..., then nothing more in time`},
 	} {
 		t.Run(name, func(t *testing.T) {

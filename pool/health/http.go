@@ -83,7 +83,7 @@ func (r Request) readStatus(c net.Conn) (int, error) {
 		case err != nil && bounded.N == 0:
 			return 0, errors.New("no HTTP answer: got a longer header than is read")
 		case err != nil:
-			return 0, fmt.Errorf("no HTTP answer: got %s", beginning(ending(err)))
+			return 0, fmt.Errorf("no HTTP answer: got %s", r.beginning(ending(err)))
 		case a.StatusCode >= 200 || a.StatusCode == http.StatusSwitchingProtocols:
 			return a.StatusCode, nil
 		}
@@ -103,12 +103,18 @@ func (r Request) startsAsHTTP(in *bufio.Reader) error {
 		return fmt.Errorf("no HTTP answer: got %s", ending(err))
 	}
 	head, _ = in.Peek(in.Buffered())
+	return fmt.Errorf("no HTTP answer: got %s", quote(r.masked(head)))
+}
+
+// masked hides the query in an answer.
+func (r Request) masked(answer []byte) []byte {
 	_, query, _ := strings.Cut(r.Path, "?")
-	return fmt.Errorf("no HTTP answer: got %s", quote(masked(head, []byte(query))))
+	return masked(answer, []byte(query))
 }
 
 // beginning cuts an error that may quote all of an answer.
-func beginning(s string) string {
+func (r Request) beginning(s string) string {
+	s = string(r.masked([]byte(s)))
 	if len(s) > mostEvidence {
 		return s[:mostEvidence] + "..."
 	}

@@ -57,13 +57,14 @@ func TestHTTP(t *testing.T) {
 			io.Copy(io.Discard, c)
 			return err
 		}, `no HTTP answer: got "GET /healthz?*** HTTP/1.1\r\nHost:"`},
-		"no HTTP, at length":    {serving("-ERR " + big + "\r\n"), `no HTTP answer: got "-ERR ` + strings.Repeat("x", 95) + `"...`},
-		"a few bytes":           {serving("ok"), `no HTTP answer: got "ok"`},
-		"almost HTTP":           {serving("HTTP/1.1 " + strings.Repeat("y", 200) + "\r\n"), `no HTTP answer: got malformed HTTP status code "` + strings.Repeat("y", 72) + "..."},
-		"header without an end": {serving("HTTP/1.1 200 OK\r\nX: " + big), "no HTTP answer: got a longer header than is read"},
-		"half a header":         {serving("HTTP/1.1 200 OK\r\nX: y"), "no HTTP answer: got its end"},
-		"silence":               {untilEnd, "no HTTP answer: got nothing more in time"},
-		"ends at once":          {func(c net.Conn) error { _, err := http.ReadRequest(bufio.NewReader(c)); return err }, "no HTTP answer: got its end"},
+		"repeats it in a header": {serving("HTTP/1.1 200 OK\r\nhush\r\n\r\n"), `no HTTP answer: got malformed MIME header: missing colon: "***"`},
+		"no HTTP, at length":     {serving("-ERR " + big + "\r\n"), `no HTTP answer: got "-ERR ` + strings.Repeat("x", 95) + `"...`},
+		"a few bytes":            {serving("ok"), `no HTTP answer: got "ok"`},
+		"almost HTTP":            {serving("HTTP/1.1 " + strings.Repeat("y", 200) + "\r\n"), `no HTTP answer: got malformed HTTP status code "` + strings.Repeat("y", 72) + "..."},
+		"header without an end":  {serving("HTTP/1.1 200 OK\r\nX: " + big), "no HTTP answer: got a longer header than is read"},
+		"half a header":          {serving("HTTP/1.1 200 OK\r\nX: y"), "no HTTP answer: got its end"},
+		"silence":                {untilEnd, "no HTTP answer: got nothing more in time"},
+		"ends at once":           {func(c net.Conn) error { _, err := http.ReadRequest(bufio.NewReader(c)); return err }, "no HTTP answer: got its end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

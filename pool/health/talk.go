@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,12 +69,19 @@ const shortestSecret = 4
 // masked hides the words of sent in an answer: servers repeat what they refuse,
 // and it may have been a password.
 func masked(answer, sent []byte) []byte {
-	for _, word := range bytes.FieldsFunc(sent, separates) {
+	words := append(bytes.FieldsFunc(sent, separates), bytes.FieldsFunc(sent, divides)...)
+	// A longer word may begin with a shorter one.
+	slices.SortFunc(words, func(a, b []byte) int { return len(b) - len(a) })
+	for _, word := range words {
 		if len(word) >= shortestSecret {
 			answer = bytes.ReplaceAll(answer, word, []byte("***"))
 		}
 	}
 	return answer
 }
+
+// divides also takes apart what a server may repeat in part: keys and values, a
+// name and its password.
+func divides(r rune) bool { return separates(r) || strings.ContainsRune("&=:", r) }
 
 func separates(r rune) bool { return r <= ' ' || strings.ContainsRune(`"'`, r) }
