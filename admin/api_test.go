@@ -305,3 +305,19 @@ func TestHugeBodyIsRefusedUnread(t *testing.T) {
 		1<<30, strings.Repeat(" ", 70_000))
 	wantStatus(t, c, http.StatusRequestEntityTooLarge)
 }
+
+// Nothing is changed in another pool than was meant.
+func TestQueriesThatAreNotUnderstoodChangeNothing(t *testing.T) {
+	r := start(t, proxying, newPool(t, "web", "127.0.0.1:1"))
+	for _, query := range []string{"pool=", "pool=%zz", "pool=web;x", "pool=web&pool=db", "pol=web"} {
+		for _, call := range []string{
+			"GET /backends ", "POST /backends " + `{"id":"n","address":"10.0.0.1:80"}`, `PATCH /backends/a {"weight":3}`, "DELETE /backends/a ",
+		} {
+			method, rest, _ := strings.Cut(call, " ")
+			path, body, _ := strings.Cut(rest, " ")
+			r.do(method, path+"?"+query, body).want(t, 400, "")
+		}
+	}
+	r.do("POST", "/backends?pool=web", `{"id":"n","address":"10.0.0.1:80","pool":"db"}`).want(t, 400, "leave one out")
+	r.do("GET", "/backends?pool=web", "").want(t, 200, `"id":"a","address":"127.0.0.1:1","weight":1`)
+}
