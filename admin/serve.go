@@ -44,6 +44,7 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, t target, err 
 	case errors.Is(err, errWrongToken):
 		s.peers.Warn("token refused", zap.String("client", from(r)))
 	}
+	hurry(w, r)
 	status := answer.StatusOf(err)
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
@@ -62,6 +63,7 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, t target, err 
 // its Authorization header.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, t target, set ProxySettings, ours bool) {
 	if !set.Enabled || originOf(r).scope == Traffic && !set.Listens {
+		hurry(w, r)
 		s.proxy.Reject(w, "off", answer.Refuse(http.StatusNotFound,
 			"/proxy is switched off; enabled = true in [admin.proxy] switches it on"))
 		return
@@ -72,6 +74,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, t target, set P
 		err = answer.Refuse(http.StatusBadRequest, "no pool is chosen: name one by pool in [admin.proxy], or ask /pools/NAME/proxy")
 	}
 	if err != nil {
+		hurry(w, r)
 		s.proxy.Reject(w, "no_pool", err)
 		return
 	}
@@ -96,6 +99,7 @@ func (s *Server) proxyPoolName(set ProxySettings) string {
 func (s *Server) obey(c *call, t target) {
 	do := t.methods.of(c.r.Method)
 	if do == nil {
+		hurry(c.w, c.r)
 		c.w.Header().Set("Allow", t.methods.allow())
 		s.refuse(c, t, answer.Refuse(http.StatusMethodNotAllowed, "%s is not for this path; it takes %s",
 			c.r.Method, t.methods.allow()))
@@ -103,6 +107,7 @@ func (s *Server) obey(c *call, t target) {
 	}
 	bound(c.w, c.r)
 	status, body, err := do(s, c)
+	hurry(c.w, c.r)
 	if err != nil {
 		s.refuse(c, t, err)
 		return
@@ -124,6 +129,14 @@ func (s *Server) refuse(c *call, t target, err error) {
 		s.auditRefusal(c.r, c.who, err)
 	}
 	answer.Error(c.w, err)
+}
+
+// hurry limits how long the server waits for the rest of a body. Without it anybody
+// could hold a place at the door for ever.
+func hurry(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restTimeout))
+	}
 }
 
 // bound limits how long the client may take to send and to read. The server

@@ -24,6 +24,9 @@ const (
 	// how long its client may take to read the answer. Chosen, not measured.
 	bodyTimeout   = 10 * time.Second
 	answerTimeout = 30 * time.Second
+	// restTimeout is how long what is left of a body may take that nobody reads: the
+	// server waits for it before the answer. Chosen: what was sent is there.
+	restTimeout = time.Second
 	// maxHeader bounds a request's header: room for many cookies. Chosen.
 	maxHeader = 64 << 10
 	// linger is how long Close leaves to an answer that is under way. As for

@@ -248,6 +248,28 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 	}
 }
 
+// A place at the door is not held by a body that nobody waits for: else strangers
+// could keep everybody out.
+func TestBodyThatNobodyReadsHoldsNoPlace(t *testing.T) {
+	set := Settings{Tokens: tokens, Proxy: proxying.Proxy}
+	for request, status := range map[string]int{
+		"POST /healthz": 405, "GET /readyz": 200, "POST /nothing": 401, "POST /backends": 401, "POST /proxy/": 401, "GET /status": 401,
+	} {
+		t.Run(request, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, set, newPool(t, "web"))
+			r.goPublic()
+			c := r.connect()
+			c.SetDeadline(time.Now().Add(l4test.Patience))
+			fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60\r\n\r\n{", request)
+			wantStatus(t, c, status)
+			if _, err := io.Copy(io.Discard, c); err != nil {
+				t.Errorf("the connection is not closed: %v", err)
+			}
+		})
+	}
+}
+
 // However few descriptors there are, the connections of the three scopes and what
 // /proxy dials for its own leave half of them.
 func TestAdminSideLeavesDescriptors(t *testing.T) {
