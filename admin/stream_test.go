@@ -18,11 +18,16 @@ import (
 // TestEachPieceOfAResponseArrivesBeforeTheNextIsMade lets the backend make a
 // piece only when the client has the one before: a buffer would stop it.
 func TestEachPieceOfAResponseArrivesBeforeTheNextIsMade(t *testing.T) {
-	for _, kind := range []string{"text/event-stream", "application/json"} {
-		t.Run(kind, func(t *testing.T) {
+	for _, c := range []struct{ kind, length string }{
+		{"text/event-stream", ""}, {"application/json", ""}, {"application/json", "50"},
+	} {
+		t.Run(c.kind+" "+c.length, func(t *testing.T) {
 			goOn := make(chan bool, 1)
 			r := start(t, proxying, newPool(t, "web", web(t, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", kind)
+				w.Header().Set("Content-Type", c.kind)
+				if c.length != "" {
+					w.Header().Set("Content-Length", c.length)
+				}
 				http.NewResponseController(w).Flush()
 				for i := range 5 {
 					<-goOn
