@@ -58,12 +58,16 @@ func TestUpgradedConnectionHandsOnWhoEnds(t *testing.T) {
 		r.wantUpgraded(session.ClientReset, 0, 2)
 	})
 	t.Run("the backend resets", func(t *testing.T) {
-		r := start(t, proxying, newPool(t, "web", socket(t, func(c *net.TCPConn, in *bufio.Reader) {
-			in.ReadByte()
+		counted := make(chan bool)
+		p := newPool(t, "web", socket(t, func(c *net.TCPConn, _ *bufio.Reader) {
+			<-counted
 			c.SetLinger(0)
-		}).Addr))
+		}).Addr)
+		r := start(t, proxying, p)
 		c, in := r.upgrade()
 		io.WriteString(c, "x")
+		eventually(t, "the byte is counted", func() bool { return p.Status().Backends[0].BytesToBack == 1 })
+		close(counted)
 		io.Copy(io.Discard, in)
 		r.wantUpgraded(session.BackendReset, 1, 0)
 	})
