@@ -9,7 +9,7 @@ import (
 type Eviction struct {
 	Backend *Backend
 	Why     Why
-	At      time.Time // only those that started by then: later ones may have it again
+	At      time.Time // only those that had it by then: later ones may have it again
 }
 
 // Why is why sessions of a backend are to end.

@@ -46,7 +46,7 @@ type Match struct {
 	State    string
 	On       *pool.Backend // dialed or reached: this one, not another of its id
 	Client   netip.Prefix  // unmapped
-	Before   time.Time     // started by then
+	Before   time.Time     // started by then; with a backend: it was picked by then
 	MinAge   time.Duration
 	MinIdle  time.Duration
 }
@@ -60,8 +60,21 @@ func (s *Session) Matches(now time.Time, m *Match) bool {
 		wanted(m.Frontend, o.Frontend) && wanted(m.Pool, o.Pool.Name()) &&
 		(m.Backend == "" || m.Backend == s.backendID()) && wanted(m.State, s.state()) &&
 		(!m.Client.IsValid() || m.Client.Contains(s.client.WithZone(""))) &&
-		(m.Before.IsZero() || !s.started.After(m.Before)) &&
+		(m.Before.IsZero() || !s.since().After(m.Before)) &&
 		s.age(now) >= m.MinAge && s.age(now)-s.progress >= m.MinIdle
+}
+
+// since returns when the backend was picked that is dialed or was reached; without
+// one, when the session started. A session that had nothing to wait for has both
+// at once.
+func (s *Session) since() time.Time {
+	switch {
+	case s.search != nil && s.lease.Backend() != nil:
+		return s.search.route.started
+	case s.search == nil && s.rest != nil:
+		return s.started.Add(s.rest.picked)
+	}
+	return s.started
 }
 
 // wanted reports whether got is what is wanted; the zero value wants anything.

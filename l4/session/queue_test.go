@@ -55,6 +55,26 @@ func TestEndsOfAWait(t *testing.T) {
 	}
 }
 
+// Who waited while sessions were to end had none of that backend yet, and got it
+// in the place of one of them.
+func TestEvictionSparesWhoWaited(t *testing.T) {
+	w, held := waiting(t)
+	m := session.Match{On: held.Backend(), Before: w.after(time.Second)}
+	held.Release()
+	w.after(time.Millisecond)
+	if step := w.Woken(w.now); step.Do != session.Dial {
+		t.Fatalf("got %+v, want to dial", step)
+	}
+	for _, state := range []string{"dialing", "relaying"} {
+		later := session.Match{On: m.On, Before: w.now}
+		if w.Row(w.now).State != state || w.Matches(w.now, &m) || !w.Matches(w.now, &later) {
+			t.Errorf("%s: the session is taken for one that had the backend before, or is none", w.Row(w.now).State)
+		}
+		w.Dialed(w.now, nil)
+	}
+	w.finish()
+}
+
 // The wait is none of the dials' time, and what comes after it is as ever.
 func TestServedAfterAWait(t *testing.T) {
 	w, held := waiting(t)

@@ -237,6 +237,9 @@ func (s *Session) leaveSearch(now time.Time) {
 	if queued := q.route.Queued(); queued > 0 || q.route.LeftQueue() {
 		s.keep().queued, s.rest.leftQueue = queued, q.route.LeftQueue()
 	}
+	if s.rest != nil && s.backend() != nil {
+		s.rest.picked = s.age(q.route.started)
+	}
 	*q = search{}
 	s.origin.searches.Put(q)
 }

@@ -77,6 +77,7 @@ type rest struct {
 
 	queued    time.Duration // in the queue of the pool
 	leftQueue bool          // it ended there
+	picked    time.Duration // since started: when the backend was that was reached
 }
 
 // keep returns the session's rest, for something to be put in.
