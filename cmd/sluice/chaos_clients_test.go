@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"sluice/l4/greeting"
 )
 
 // visitor is a client that comes again and again, each time from an address of
@@ -57,7 +59,8 @@ func (v *visitor) address() netip.Addr {
 func (v *visitor) call() {
 	from := v.address()
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), Timeout: patience}
-	conn, err := d.Dial("tcp", v.chaos.listen[v.rand.IntN(2)])
+	frontend := v.rand.IntN(2)
+	conn, err := d.Dial("tcp", v.chaos.listen[frontend])
 	if err != nil {
 		time.Sleep(5 * time.Millisecond) // a frontend that is not there costs no time
 		return
@@ -65,6 +68,9 @@ func (v *visitor) call() {
 	c := conn.(*net.TCPConn)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
+	if frontend == believing && v.rand.IntN(2) == 0 {
+		v.announce(c, from)
+	}
 	switch v.rand.IntN(8) {
 	case 0: // leaves at once
 	case 1: // resets in the middle
@@ -78,6 +84,15 @@ func (v *visitor) call() {
 	default:
 		v.said[from.String()] = v.exchange(c, v.rand.IntN(5000))
 	}
+}
+
+// announce begins with a PROXY header, in two parts.
+func (v *visitor) announce(c *net.TCPConn, client netip.Addr) {
+	head := greeting.Client(1+v.rand.IntN(2), netip.AddrPortFrom(client, 1), netip.AddrPortFrom(client, 2))
+	half := v.rand.IntN(len(head))
+	c.Write(head[:half])
+	time.Sleep(time.Duration(v.rand.IntN(int(20 * time.Millisecond)))) // how slow it is
+	c.Write(head[half:])
 }
 
 // exchange sends n bytes and an end, and reads to the end of what comes back.

@@ -31,7 +31,7 @@ func (c *chaos) killBackend() {
 
 // reloadSomething makes another configuration current, or tries a broken one.
 func (c *chaos) reloadSomething() {
-	n := c.draw(1 << 12)
+	n := c.draw(1 << 14)
 	text := c.text(n)
 	if n%5 == 0 {
 		text = strings.Replace(text, "pool =", "pol =", 1)
@@ -75,12 +75,15 @@ func (c *chaos) text(n int) string {
 		"drain_timeout = " + choose(5, `"0s"`, `"50ms"`),
 		"queue_max = " + choose(6, "0", "4"),
 		"slow_start = " + choose(7, `"0s"`, `"1s"`),
+		"send_proxy = " + choose(12, `"off"`, choose(13, `"v1"`, `"v2"`)),
 	}
 	text := "[process]\nengine = \"" + c.engine + "\"\n" + head +
 		frontendText("one", c.listen[0], "p", "idle_timeout = "+choose(8, `"0s"`, `"300ms"`),
 			"max_sessions_per_client = "+choose(9, "0", "2"))
 	if !bit(10) {
-		text += frontendText("two", c.listen[1], "p", "half_close_timeout = "+choose(11, `"1m"`, `"100ms"`))
+		text += frontendText("two", c.listen[believing], "p", "half_close_timeout = "+choose(11, `"1m"`, `"100ms"`),
+			`proxy_protocol = "accept"`, `proxy_protocol_from = ["127.0.0.0/8"]`, `proxy_header_timeout = "1m"`,
+			"max_rate_per_client = "+choose(9, "0", "5"))
 	}
 	return text + poolText("p", strings.Join(keys, "\n"), backends...)
 }

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bufio"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/l4/header"
 	"sluice/l4/l4test"
 )
 
@@ -30,11 +33,12 @@ const (
 	chaosClients = 12
 	chaosPause   = 120 * time.Millisecond // between two faults of one kind, on average
 	limitedSize  = 3                      // max_sessions of one backend
+	believing    = 1                      // index of the frontend that takes PROXY headers
 )
 
 // Backends die and come back, the file changes and breaks, the API adds, drains
-// and removes, sessions are killed, clients reset, stall and leave, and the
-// process is stopped for moments. In the end everything is as at the start:
+// and removes, sessions are killed, clients reset, stall and leave, the process is
+// stopped for moments, and some sessions begin with a PROXY header, on either side. In the end everything is as at the start:
 // nothing is held, and the bytes of the records are those that clients and
 // backends saw.
 func TestChaos(t *testing.T) {
@@ -174,8 +178,8 @@ const slack = 6
 func (c *chaos) busy() string {
 	v := c.view()
 	for _, f := range v.Frontends {
-		if f.Active != 0 || f.HalfClosed != 0 {
-			return fmt.Sprintf("frontend %s: %d active, %d half-closed", f.Name, f.Active, f.HalfClosed)
+		if f.Active != 0 || f.HalfClosed != 0 || f.Clients != 0 {
+			return fmt.Sprintf("frontend %s: %d active, %d half-closed, %d clients", f.Name, f.Active, f.HalfClosed, f.Clients)
 		}
 	}
 	for _, p := range v.Pools {
@@ -233,9 +237,26 @@ func newMortal(t *testing.T, name string) *mortal {
 // habit is a tagged echo. Where it is cut off, the peer gets RST.
 func (m *mortal) habit(c *net.TCPConn) {
 	c.SetLinger(0)
-	l4test.Tag(m.name)(c)
+	io.WriteString(c, m.name+"\n")
+	io.Copy(c, behindHeader(c))
 	c.CloseWrite()
 	c.SetLinger(-1)
+}
+
+// behindHeader returns what c sends, without the PROXY header that it may begin
+// with.
+func behindHeader(c *net.TCPConn) io.Reader {
+	in := bufio.NewReader(c)
+	for n := 1; ; n++ {
+		p, err := in.Peek(n)
+		told, verdict := header.Read(p)
+		if verdict == header.Whole {
+			in.Discard(told.Size)
+		}
+		if err != nil || verdict != header.More {
+			return in
+		}
+	}
 }
 
 func (m *mortal) fall() {
