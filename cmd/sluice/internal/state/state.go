@@ -157,7 +157,10 @@ func (k *Keeper) save() {
 	k.mu.Lock()
 	place := k.place
 	k.mu.Unlock()
-	text := encode(k.options.Config, k.options.Source())
+	var text []byte
+	if place != "" {
+		text = encode(k.options.Config, k.options.Source())
+	}
 	if place == k.path && bytes.Equal(text, k.written) {
 		k.saved(false)
 		return
