@@ -149,6 +149,21 @@ func TestWatchTokenFile(t *testing.T) {
 	}
 }
 
+// A token file that comes only after the configuration that names it was refused
+// is noticed all the same.
+func TestWatchTokenFileThatComesLate(t *testing.T) {
+	t.Parallel()
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	text := "[process]\nwatch = true\n" + head + frontendText("web", free, "p") + poolText("p", "", "A=127.0.0.1:9")
+	d := startDaemon(t, text)
+	d.write(strings.Replace(text, "[admin]\n", "[admin]\ntoken_file = \""+tokens+"\"\n", 1))
+	d.awaitWatch(refused, 1)
+	if err := os.WriteFile(tokens, []byte("operate the-first-of-the-tokens\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.awaitWatch(reloaded, 1)
+}
+
 // B111: a file that is written in parts is one reload, and no client notices.
 func TestWatchOfHalfWrittenSaves(t *testing.T) {
 	t.Parallel()

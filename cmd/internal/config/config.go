@@ -132,6 +132,20 @@ func Load(path string) (*Config, error) {
 	return Parse(path, text)
 }
 
+// NamedTokens returns the token file that the file at path names; empty if there
+// is none, or if something else is wrong with the file.
+func NamedTokens(path string) string {
+	text, _, err := readFile(path, maxSize)
+	if err != nil {
+		return ""
+	}
+	c, err := Sketch(path, text, "")
+	if err != nil {
+		return ""
+	}
+	return c.Admin.TokenFile
+}
+
 // readFile reads a regular file, and at most one byte more than limit. It opens
 // without waiting: a pipe that nobody writes to would hang.
 func readFile(path string, limit int64) (text []byte, info fs.FileInfo, err error) {

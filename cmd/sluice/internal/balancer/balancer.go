@@ -78,6 +78,7 @@ type Balancer struct {
 	view     atomic.Pointer[view]
 	last     atomic.Pointer[admin.LastReload]
 	dealt    atomic.Pointer[watch.Reading] // content that was applied, or refused and told
+	named    atomic.Pointer[string]        // token file that it names
 
 	asStarted config.Process // of the first configuration; of its engine and loops nothing changes
 
@@ -151,7 +152,8 @@ func Start(o Options) (*Balancer, error) {
 	b.view.Store(&view{config: b.config})
 	b.names = resolve.New(nil, b.lookupFailed)
 	b.note("start", nil)
-	b.dealt.Store(l.reading(nil))
+	b.named.Store(&l.named)
+	b.dealt.Store(l.reading())
 	b.admin = b.newAdmin(c.Admin.Settings)
 	o.Logs.Use(c.Log)
 	b.openState(c)

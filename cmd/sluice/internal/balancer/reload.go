@@ -44,7 +44,8 @@ func (b *Balancer) conclude(by string, l loaded) (admin.Reloaded, error) {
 	over := b.reloading()
 	done, err := b.reload(l)
 	defer func() { over(err) }()
-	b.dealt.Store(l.reading(err))
+	b.named.Store(&l.named)
+	b.dealt.Store(l.reading())
 	if err == nil {
 		b.state.Use(b.statePlace(b.view.Load().config)) // the file may have won, or name another place
 	}
@@ -105,35 +106,35 @@ type loaded struct {
 	config *config.Config
 	err    error
 
-	// The content before and after it was read, each with the token file of the
-	// configuration that was in force then. moved is set if what was read may have
-	// been neither.
+	// The content before and after it was read, with the token file that was
+	// watched then, and with named, the one that the file names now. moved is set if
+	// what was read may have been neither.
 	before, after watch.Reading
+	named         string
 	moved         bool
 }
 
-// reading returns the content that was dealt with if err came of it; one that is
-// like none if that is not known.
-func (l loaded) reading(err error) *watch.Reading {
-	switch {
-	case l.moved:
+// reading returns the content that was dealt with; one that is like none if that
+// is not known.
+func (l loaded) reading() *watch.Reading {
+	if l.moved {
 		return &watch.Reading{}
-	case err != nil:
-		return &l.before
 	}
 	return &l.after
 }
 
-// load reads the configuration while tokens is the token file in force.
+// load reads the configuration while tokens is the token file that is watched.
 func (o Options) load(tokens string) (l loaded) {
 	l.before = o.read(tokens)
 	l.config, l.err = o.Load()
-	next := tokens
+	l.named = tokens
 	if l.err == nil {
-		next = l.config.Admin.TokenFile
+		l.named = l.config.Admin.TokenFile
+	} else if next := config.NamedTokens(o.File); next != "" {
+		l.named = next // it may be all that is wrong
 	}
-	l.after = o.read(next)
-	l.moved = l.before.File != l.after.File || next == tokens && l.before != l.after
+	l.after = o.read(l.named)
+	l.moved = l.before.File != l.after.File || l.named == tokens && l.before != l.after
 	return l
 }
 
@@ -153,14 +154,14 @@ const loadTime = 10 * time.Second
 // changes nothing.
 func (b *Balancer) load() loaded {
 	done := make(chan loaded, 1)
-	tokens := b.tokenFile()
+	tokens := *b.named.Load()
 	go func() { done <- b.options.load(tokens) }()
 	select {
 	case l := <-done:
 		return l
 	case <-time.After(loadTime):
 		err := fmt.Errorf("configuration: not read within %s; the file system does not answer", loadTime)
-		return loaded{err: err, moved: true}
+		return loaded{err: err, named: tokens, moved: true}
 	}
 }
 

@@ -34,12 +34,12 @@ func (b *Balancer) useWatch(c *config.Config) {
 func (b *Balancer) watchOptions() watch.Options {
 	return watch.Options{
 		Files: func() []string {
-			if tokens := b.tokenFile(); tokens != "" {
+			if tokens := *b.named.Load(); tokens != "" {
 				return []string{b.options.File, absolute(tokens)}
 			}
 			return []string{b.options.File}
 		},
-		Read:    func() watch.Reading { return b.options.read(b.tokenFile()) },
+		Read:    func() watch.Reading { return b.options.read(*b.named.Load()) },
 		Dealt:   func(r watch.Reading) bool { return r == *b.dealt.Load() },
 		Apply:   b.noticed,
 		Missing: b.missing,
