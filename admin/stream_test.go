@@ -35,7 +35,9 @@ func TestEachPieceOfAResponseArrivesBeforeTheNextIsMade(t *testing.T) {
 					http.NewResponseController(w).Flush()
 				}
 			})))
-			res, err := r.client.Do(r.request("GET", "/proxy/", ""))
+			ctx, cancel := context.WithTimeout(t.Context(), l4test.Patience)
+			defer cancel()
+			res, err := r.client.Do(r.request("GET", "/proxy/", "").WithContext(ctx))
 			if err != nil { // the header came before the first piece
 				t.Fatal(err)
 			}
