@@ -79,7 +79,7 @@ func (s *Server) addBackend(c *call) (int, any, error) {
 	}
 	s.orders.Lock()
 	defer s.orders.Unlock()
-	if added(p.Status()) >= s.most {
+	if p.Added() >= s.most {
 		return 0, nil, answer.Refuse(http.StatusConflict, "pool %s has %d backends of the API already, the most it may have; DELETE some, or write them into the file",
 			p.Name(), s.most)
 	}
@@ -147,26 +147,10 @@ func check(spec pool.Spec) error {
 	return nil
 }
 
-// added counts the backends that the API added.
-func added(st pool.Status) (n int) {
-	for _, b := range st.Backends {
-		if b.Origin == "api" && b.Admin != "removing" {
-			n++
-		}
-	}
-	return n
-}
-
-// backendOf returns the backend of that id, one that is not draining out if there
-// are several; the zero value if there is none.
-func backendOf(p *pool.Pool, id string) (found listed) {
-	found.Pool = p.Name()
-	for _, b := range p.Status().Backends {
-		if b.ID == id && (found.ID == "" || b.Admin != "removing") {
-			found.BackendStatus = b
-		}
-	}
-	return found
+// backendOf returns the backend of that id; only the pool is set if there is none.
+func backendOf(p *pool.Pool, id string) listed {
+	b, _ := p.Backend(id)
+	return listed{p.Name(), b}
 }
 
 // removeBackend takes one backend out.

@@ -33,6 +33,18 @@ func (l *Limit) Set(max int) {
 	l.max.Store(int64(max))
 }
 
+// Fit cuts the limit to what the descriptor limit has room for, if that is known.
+// Beyond it sessions would take the descriptors of everything else: the admin
+// side, probes, reloads.
+func (l *Limit) Fit() {
+	if _, known := DescriptorLimit(); known {
+		l.max.Store(min(l.max.Load(), int64(l.Room())))
+	}
+}
+
+// Cut reports whether Fit left less than what was asked for.
+func (l *Limit) Cut() bool { return l.asked.Load() > l.Max() }
+
 // Room returns the sessions that the descriptor limit has room for.
 func (l *Limit) Room() int {
 	n, ok := DescriptorLimit()
@@ -57,13 +69,13 @@ func (l *Limit) Active() int64 { return l.active.Load() }
 // descriptor limit has room for it.
 func (l *Limit) Explain() string {
 	files, known := DescriptorLimit()
-	switch room := l.Room(); {
-	case l.asked.Load() == 0 && known:
+	switch asked := l.asked.Load(); {
+	case asked == 0 && known:
 		return fmt.Sprintf("derived from %d descriptors: %d kept back, %d a session", files, l.kept(files), l.perSession)
-	case l.asked.Load() == 0:
+	case asked == 0:
 		return "the system tells no descriptor limit"
-	case l.Max() > int64(room):
-		return fmt.Sprintf("max_sessions, but %d descriptors have room for %d sessions", files, room)
+	case l.Cut():
+		return fmt.Sprintf("max_sessions is %d, but %d descriptors have room for %d sessions only: raise the descriptor limit", asked, files, l.Room())
 	}
 	return "max_sessions"
 }

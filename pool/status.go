@@ -80,6 +80,33 @@ func (p *Pool) Status() Status {
 	return s
 }
 
+// Backend returns the backend of that id, one that is not draining out if there
+// are several; ok is false if there is none.
+func (p *Pool) Backend(id string) (b BackendStatus, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.roster.byID(id); e != nil {
+		return e.status(e.summary(p.policy), e.admin.String()), true
+	}
+	e := first(p.roster.past, func(e *entry) bool { return e.id == id && e.Active() > 0 })
+	if e == nil {
+		return BackendStatus{}, false
+	}
+	return e.status("removing", "removing"), true
+}
+
+// Added returns how many backends the API has added.
+func (p *Pool) Added() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.roster.entries {
+		if !e.fromFile {
+			n++
+		}
+	}
+	return n
+}
+
 func (e *entry) status(state, admin string) BackendStatus {
 	toBackend, toClient := e.traffic.totals()
 	return BackendStatus{

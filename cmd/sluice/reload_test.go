@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -221,8 +222,22 @@ func TestReloadAnswersWithWarnings(t *testing.T) {
 	}
 }
 
+// processLimit returns the process limit in force.
+func (d *daemon) processLimit() int64 {
+	d.t.Helper()
+	_, body := d.ask("GET", "/status", "")
+	var v struct {
+		Limit int64 `json:"max_sessions"`
+	}
+	if err := json.Unmarshal([]byte(body), &v); err != nil {
+		d.t.Fatal(err)
+	}
+	return v.Limit
+}
+
 // A limit that the descriptors have no room for is a warning, at the start and
-// when a reload asks for it.
+// when a reload asks for it, and cut: beyond it, nobody could ask the admin side
+// what is wrong.
 func TestProcessLimitBeyondDescriptors(t *testing.T) {
 	t.Parallel()
 	good := calm()
@@ -230,14 +245,18 @@ func TestProcessLimitBeyondDescriptors(t *testing.T) {
 	if got := d.lines("process limit"); len(got) != 0 {
 		t.Errorf("got %v of a limit that was derived", got)
 	}
+	room := d.processLimit()
 	beyond := "[process]\nmax_sessions = 999999999\n" + good
 	status, answer := d.reload(beyond)
 	if status != http.StatusOK || !strings.Contains(fmt.Sprint(answer.Warnings), "have room for") {
 		t.Errorf("got %d %+v, want a warning of the room", status, answer)
 	}
+	if got := d.processLimit(); got != room {
+		t.Errorf("got a limit of %d, want the %d that there is room for", got, room)
+	}
 	d.await("the warning", "process limit")
 	for _, line := range append(d.lines("process limit"), startDaemon(t, beyond).lines("process limit")...) {
-		if line["level"] != "warn" || line["limit"] != 999999999.0 || !strings.Contains(fmt.Sprint(line["reason"]), "have room for") {
+		if line["level"] != "warn" || line["limit"] != float64(room) || !strings.Contains(fmt.Sprint(line["reason"]), "have room for") {
 			t.Errorf("got %v, want a warning with the limit and the room", line)
 		}
 	}

@@ -143,19 +143,15 @@ func (b *Balancer) advise(c *config.Config) {
 			b.log.Warn("configuration", zap.String(logs.Reason, w))
 		}
 	}
-	if c.Process.MaxSessions != b.config.Process.MaxSessions && b.beyond() {
+	if c.Process.MaxSessions != b.config.Process.MaxSessions && b.limit.Cut() {
 		b.log.Warn("process limit", zap.Int64(logs.Limit, b.limit.Max()), zap.String(logs.Reason, b.limit.Explain()))
 	}
 }
 
-// beyond reports whether the process limit lets in more sessions than there are
-// descriptors for.
-func (b *Balancer) beyond() bool { return b.limit.Max() > int64(b.limit.Room()) }
-
 // warnings are what advise writes of c, which is in force, in words for the
 // answer to a reload.
 func (b *Balancer) warnings(c *config.Config) []string {
-	if !b.beyond() {
+	if !b.limit.Cut() {
 		return c.Warnings
 	}
 	return append(slices.Clone(c.Warnings), "process limit: "+b.limit.Explain())

@@ -19,6 +19,7 @@ func (b *Balancer) swap(p *plan, opened []*socket) []pool.Edit {
 	c := p.config
 	b.options.Logs.Use(c.Log)
 	b.limit.Set(c.Process.MaxSessions)
+	b.limit.Fit()
 	b.advise(c)
 	pools := b.usePools(c.Pools)
 	edits := b.edits(c, func(p config.Pool) []pool.Edit { return pools[p.Name] })
