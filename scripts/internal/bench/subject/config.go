@@ -24,7 +24,7 @@ const (
 	Plain       Feature = ""             // nothing that is not always on
 	IdleTimeout Feature = "idle timeout" // of a frontend, far too long to strike
 	AccessLog   Feature = "access log"   // a record of every session
-	Limits      Feature = "limits"       // of the frontend and the process, never reached
+	Limits      Feature = "limits"       // of process, frontend and client, with a deny list; never reached
 	Scraped     Feature = "a scrape a second"
 )
 
@@ -42,7 +42,7 @@ func sluiceConfig(engine string, feature Feature, dir string, services []Service
 	case IdleTimeout:
 		frontend = "idle_timeout = \"10m\"\n"
 	case Limits:
-		process, frontend = "max_sessions = 50000\n", "max_sessions = 40000\n"
+		process, frontend = "max_sessions = 50000\n", limits()
 	case Scraped:
 		admin = "unix:" + filepath.Join(dir, adminSocket)
 	}
@@ -56,6 +56,17 @@ func sluiceConfig(engine string, feature Feature, dir string, services []Service
 			fmt.Fprintf(&b, "\n  [[pool.backend]]\n  address = %q\n", address)
 		}
 	}
+	return b.String()
+}
+
+// limits are keys of a frontend that let everybody in, after a look.
+func limits() string {
+	var b strings.Builder
+	b.WriteString("max_sessions = 40000\nmax_sessions_per_client = 30000\nmax_rate_per_client = 1000000\ndeny = [")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "\"10.%d.%d.0/24\", ", i/250, i%250)
+	}
+	b.WriteString("]\n")
 	return b.String()
 }
 

@@ -69,7 +69,7 @@ stream {
 }
 `
 
-const wantSluice = `[process]
+var wantSluice = `[process]
 engine = "epoll"
 drain_timeout = "0s"
 max_sessions = 50000
@@ -86,8 +86,7 @@ listen = ""
 name = "echo"
 listen = "127.0.0.1:11000"
 pool = "echo"
-max_sessions = 40000
-
+` + limits() + `
 [[pool]]
 name = "echo"
 
@@ -121,13 +120,34 @@ func TestFeatures(t *testing.T) {
 		Plain:       nil,
 		IdleTimeout: {`+idle_timeout = "10m"`},
 		AccessLog:   {`-access = "off"`, `+access = "all"`},
-		Limits:      {"+max_sessions = 50000", "+max_sessions = 40000"},
+		Limits:      append([]string{"+max_sessions = 50000"}, limitLines()...),
 		Scraped:     {`-listen = ""`, `+listen = "unix:/d/admin.sock"`},
 	} {
 		got := changes(sluiceConfig("copy", Plain, "/d", services[:1]), sluiceConfig("copy", f, "/d", services[:1]))
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: got %q, want %q", f, got, want)
 		}
+	}
+}
+
+func limitLines() (lines []string) {
+	for line := range strings.Lines(limits()) {
+		lines = append(lines, "+"+strings.TrimSpace(line))
+	}
+	return lines
+}
+
+// The limits are keys that a frontend takes, and let loopback in.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	text := limits()
+	for _, want := range []string{"max_sessions = 40000\n", "max_sessions_per_client = 30000\n", `"10.0.0.0/24"`, `"10.3.249.0/24"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %.100s", want, text)
+		}
+	}
+	if strings.Contains(text, `"127.`) {
+		t.Error("they turn the load away")
 	}
 }
 
