@@ -90,6 +90,9 @@ func TestQueueIsServedInOrder(t *testing.T) {
 			if got := line(t, c); got != "served" {
 				t.Errorf("client %d got %q", i, got)
 			}
+			if more, err := io.ReadAll(c); err != nil || len(more) > 0 { // so that the backend is the first to end
+				t.Errorf("client %d got %q, %v behind it", i, more, err)
+			}
 			c.Close()
 			rec := r.mustEnd(session.BackendClosed, "--", 9, 7)
 			if waited := rec.Queue > 0; waited != (i > 0) || rec.Dial+rec.Queue > rec.Total {
