@@ -314,7 +314,7 @@ func TestRedialWaitsForAFullBackend(t *testing.T) {
 	onEngines(t, func(t *testing.T, start starter) {
 		habit, conns := l4test.Hand(t)
 		set := defaults()
-		set.DialBudget, set.ConnectTimeout = 200*time.Millisecond, 200*time.Millisecond
+		set.DialBudget, set.ConnectTimeout = 500*time.Millisecond, 500*time.Millisecond
 		r := start(t, setup{
 			set: set, strategy: "least_connections",
 			specs: []pool.Spec{
@@ -330,7 +330,10 @@ func TestRedialWaitsForAFullBackend(t *testing.T) {
 		<-time.After(2 * set.DialBudget)
 		l4test.Abort(b)
 		r.mustEnd(session.BackendReset, "SD", 0, 0)
-		l4test.Abort(handed(t, conns))
+		b = handed(t, conns)
+		// A reset in the middle of the connect would be a failed dial.
+		eventually(t, "the dial is over", func() bool { return r.pool.Status().Backends[1].Total == 2 })
+		l4test.Abort(b)
 		rec := r.mustEnd(session.BackendReset, "SD", 0, 0)
 		if got := fmt.Sprint(words(rec)); got != "[A:refused B:]" || rec.Queue < 2*set.DialBudget || rec.Dial > rec.Total-rec.Queue {
 			t.Errorf("attempts %s, waited %v, dialed %v of %v", got, rec.Queue, rec.Dial, rec.Total)
