@@ -129,6 +129,13 @@ func (d *comparison) policies() {
 	e.Alter("send_proxy", proxyVersion(old.SendProxy), proxyVersion(pol.SendProxy))
 	e.Alter("queue_max", old.QueueMax, pol.QueueMax)
 	e.Alter("queue_timeout", old.QueueFor, pol.QueueFor)
+	e.Alter("hold_timeout", old.HoldFor, pol.HoldFor)
+	e.Alter("release_rate", old.ReleaseRate, pol.ReleaseRate)
+	e.Alter("single", old.Single, pol.Single)
+	e.Alter("panic_threshold", old.PanicBelow, pol.PanicBelow)
+	e.Alter("backup_minimum", old.BackupMin, pol.BackupMin)
+	e.Alter("zone", old.Zone, pol.Zone)
+	e.Alter("zone_minimum", old.ZoneMin, pol.ZoneMin)
 	e.Alter("all_down", allDown(old.TryAll), allDown(pol.TryAll))
 	e.Alter("active probes", onOff(old.Probed), onOff(pol.Probed))
 	e.Alter("init", old.Init, pol.Init)
@@ -247,6 +254,8 @@ func (d *comparison) backend(s Spec) {
 	edit.value("weight", e.weight, e.spec.Weight, s.Weight)
 	edit.value("max_sessions", e.maxSessions, e.spec.MaxSessions, s.MaxSessions)
 	edit.Alter("send_proxy", proxyVersion(e.spec.SendProxy), proxyVersion(s.SendProxy))
+	edit.Alter("backup", e.spec.Backup, s.Backup)
+	edit.Alter("zone", e.spec.Zone, s.Zone)
 	if len(edit.Keys) > 0 {
 		d.one(s, edit, func() { e.takeOver(s) })
 	}

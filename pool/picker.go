@@ -6,10 +6,13 @@ import (
 )
 
 // Strategy is a way to choose among backends. Comparing two strategies means
-// comparing Name and Ties.
+// comparing Name, Ties and Bound.
 type Strategy struct {
 	Name string // as in the file: round_robin, least_connections
 	Ties string // first or rotate; empty where the strategy has no ties
+	// Bound is the percentage of its fair share of the sessions that a backend may
+	// hold under source_hash; 0 is no bound.
+	Bound int
 	// Build makes the picker for the members that are eligible now, in order of
 	// registration; there is at least one. previous is the picker it replaces, so
 	// that a position is not lost; it is nil for the first, and of another type
@@ -17,7 +20,7 @@ type Strategy struct {
 	Build func(eligible []*Member, previous Picker) Picker
 }
 
-func (s Strategy) same(o Strategy) bool { return s.Name == o.Name && s.Ties == o.Ties }
+func (s Strategy) same(o Strategy) bool { return s.Name == o.Name && s.Ties == o.Ties && s.Bound == o.Bound }
 
 // Picker chooses among the members it was built with and reserves a slot on the
 // one it returns. Safe for concurrent use; no lock, no allocation, and a number
@@ -25,6 +28,9 @@ func (s Strategy) same(o Strategy) bool { return s.Name == o.Name && s.Ties == o
 type Picker interface {
 	// Pick returns nil if no member could be reserved.
 	Pick(q Query) *Member
+	// Preview returns what Pick would return now if nobody else picked, nil for
+	// nothing, and reserves and changes nothing. sure is false if Pick draws lots.
+	Preview(q Query) (m *Member, sure bool)
 }
 
 // Query is what a pick may depend on.

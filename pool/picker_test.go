@@ -17,6 +17,8 @@ type pickFunc func(pool.Query) *pool.Member
 
 func (f pickFunc) Pick(q pool.Query) *pool.Member { return f(q) }
 
+func (f pickFunc) Preview(pool.Query) (*pool.Member, bool) { return nil, false }
+
 // Whoever ends the sessions of a removed backend must not be overtaken by a pick
 // that had begun before the removal.
 func TestRemovalDuringAPick(t *testing.T) {

@@ -83,6 +83,21 @@ func (p *Pool) Acquire(l *Lease, q Query) error {
 	}
 }
 
+// Preview returns the backend that Acquire would pick now for q if nobody else
+// came, nil for none, and changes nothing. sure is false if the strategy draws
+// lots: then it is one of those that Acquire may pick.
+func (p *Pool) Preview(q Query) (b *Backend, sure bool) {
+	s := p.current.Load()
+	if s.picker == nil {
+		return nil, true
+	}
+	m, sure := s.picker.Preview(q)
+	if m == nil {
+		return nil, sure
+	}
+	return m.Backend, sure
+}
+
 // release counts a session down, and a removed backend out with its last one.
 func (p *Pool) release(b *Backend) {
 	if b.active.Add(-1) == 0 && b.removed.Load() {

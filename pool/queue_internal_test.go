@@ -13,6 +13,8 @@ import (
 // inOrder is the plainest picker there is.
 type inOrder []*Member
 
+func (p inOrder) Preview(Query) (*Member, bool) { return nil, false }
+
 func (p inOrder) Pick(q Query) *Member {
 	for _, m := range p {
 		if m.Usable(q) && m.Reserve() {

@@ -15,6 +15,9 @@ type Spec struct {
 	Weight      int    // 0 to MaxWeight; 0 gets no new sessions
 	MaxSessions int    // 0 means no limit
 	SendProxy   int    // version of the PROXY header that sessions to it begin with; 0 is none
+	Backup      int    // tier: 0 is used always, 1 and up only with too few of the tiers below
+	Zone        string // where it is; empty: not said
+	Name        string // that the address was found under; empty: the address is the file's, or the API's
 }
 
 // same reports whether the file has the same entry as before, as far as it is
@@ -37,6 +40,13 @@ type Policy struct {
 	SendProxy   int           // Spec.SendProxy of what the API adds
 	QueueMax    int           // clients that wait while every usable backend is full; 0 is none
 	QueueFor    time.Duration // how long each waits
+	HoldFor     time.Duration // how long each waits while no backend is eligible; 0: not at all
+	ReleaseRate int           // sessions a second that get a backend after such a wait; 0 is no limit
+	Single      bool          // at most one backend gets sessions: with several up, the one that was it before
+	PanicBelow  int           // percent of the backends: with fewer up, TryAll holds already
+	BackupMin   int           // with fewer usable backends than this the next tier of backups is used; 0 is 1
+	Zone        string        // where this process is; empty: not said
+	ZoneMin     int           // with fewer usable backends there, those of other zones are used too; 0 is 1
 	Probed      bool          // active probes run and decide when a backend returns
 	Init        Init          // what a new backend counts as before its first probe; ignored unless Probed
 }

@@ -70,6 +70,22 @@ func (l *least) Pick(q pool.Query) *pool.Member {
 	return l.anyOf(q)
 }
 
+// Preview implements pool.Picker.
+func (l *least) Preview(q pool.Query) (*pool.Member, bool) {
+	pick := everyTurn
+	if l.starting {
+		pick = l.picks.Load() + 1
+	}
+	f := l.scan(q, pick)
+	if f.index < 0 && pick != everyTurn {
+		f = l.scan(q, everyTurn)
+	}
+	if f.index < 0 {
+		return nil, true
+	}
+	return l.members[f.index], true
+}
+
 // found is the best member of a scan so far, and how busy it was then.
 type found struct {
 	index          int // -1: none

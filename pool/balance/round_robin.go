@@ -108,6 +108,23 @@ func (r *roundRobin) Pick(q pool.Query) *pool.Member {
 	return r.search(q)
 }
 
+// Preview implements pool.Picker.
+func (r *roundRobin) Preview(q pool.Query) (*pool.Member, bool) {
+	if r.length == 0 {
+		return nil, true
+	}
+	c := r.cursor.Load()
+	if k, ok := r.ahead(c, q); ok {
+		return r.members[r.at(c+k)], true
+	}
+	for k := range r.members {
+		if m := r.members[(r.at(c)+k)%len(r.members)]; m.Usable(q) {
+			return m, true
+		}
+	}
+	return nil, true
+}
+
 // ahead returns how many turns to skip from c on to reach one that q can use.
 func (r *roundRobin) ahead(c uint64, q pool.Query) (k uint64, ok bool) {
 	for k := range min(r.length, uint64(max(skips, 4*len(r.members)))) {

@@ -18,6 +18,7 @@ func (in *input) config(root table) *Config {
 	listens.listen(proxy, "listen", "[admin.proxy]", c.Admin.ProxyListen, at.proxy)
 	for _, t := range root.subs("pool") {
 		p := t.pool()
+		p.Config.Policy.Zone = c.Process.Zone
 		pools.name(t, p.Name)
 		c.Pools = append(c.Pools, p)
 	}

@@ -58,6 +58,8 @@ type Process struct {
 	Engine        string        // auto, copy or epoll
 	Loops         int           // event loops of epoll; 0 is one for each processor
 	MaxSessions   int           // 0: derived from the descriptor limit
+	Zone          string        // where this process is; empty: not said
+	Resolver      string        // "ip:port" of the DNS server for names of backends; empty: the system's
 }
 
 // Log is the [log] table.
@@ -101,15 +103,40 @@ type Admission struct {
 
 // Pool is one [[pool]].
 type Pool struct {
-	Name   string
-	Config pool.Config
-	Probe  Probe
-	Health health.Policy
+	Name         string
+	Config       pool.Config
+	Groups       []Group       // names that each stand for several backends, in the order of the file
+	ResolveEvery time.Duration // how often these are looked up
+	Probe        Probe
+	Health       health.Policy
+	Outliers     Outliers
+}
+
+// Group is one [[pool.backend]] whose name stands for several backends.
+type Group struct {
+	Spec pool.Spec // of each, but for the id, which is the first part of theirs, and the address
+	Host string    // the name
+	Port uint16    // of each; 0 with SRV, whose records say it
+	SRV  bool      // SRV records, not A and AAAA
+	At   int       // its place among the backends of the pool: that of the first of them
+}
+
+// Outliers is [pool.outliers].
+type Outliers struct {
+	Detect       bool
+	Interval     time.Duration // the sessions of which are judged together
+	MinSessions  int           // of a backend in an interval: with fewer there is no judgement
+	FailureShare int           // percent of them that failed; 0: not looked at
+	Early        time.Duration // a session that its backend ends sooner has failed
+	DialFactor   int           // mean dial time in medians of the others; 0: not looked at
+	MaxEjected   int           // percent of the pool
+	EjectFor     time.Duration // the first time; each repeat adds as much
+	EjectMax     time.Duration
 }
 
 // Probe is what one active check of a backend does. Its zero value is none.
 type Probe struct {
-	Kind    string // none, tcp or http
+	Kind    string // none, tcp, http, redis, postgres or mysql
 	Send    string // tcp: bytes to send
 	Expect  string // tcp: a regular expression that the answer must match; empty: any, also none
 	Path    string // http
@@ -117,6 +144,39 @@ type Probe struct {
 	Status  []StatusRange
 	Port    int    // instead of the backend's; 0: the backend's
 	Address string // host instead of the backend's; empty: the backend's
+
+	// Of the kinds that log in.
+	Role         string // any, primary or replica
+	User         string // empty: none
+	PasswordFile string // that Password was read from; empty: none
+	PasswordEnv  string // the variable that it was read from; empty: none
+	Password     Secret
+	Database     string        // postgres; empty: postgres
+	MaxLag       time.Duration // of a replica; 0: not looked at
+	MinReplicas  int           // of a primary, redis
+	WsrepReady   bool          // mysql: its node of a Galera cluster must be ready
+	TLS          TLS
+}
+
+// Secret is a text that is never shown.
+type Secret string
+
+// String hides the secret, and so does GoString.
+func (Secret) String() string { return "(secret)" }
+
+// GoString is String.
+func (Secret) GoString() string { return "(secret)" }
+
+// TLS is how a probe encrypts, with the content of the files that the table names.
+type TLS struct {
+	Mode       string // off, require (whoever answers) or verify
+	CAFile     string // empty: the system's
+	CertFile   string // empty: none
+	KeyFile    string // empty: the key is in CertFile
+	CA         []byte
+	Cert       []byte
+	Key        Secret
+	ServerName string // empty: the host that is probed
 }
 
 // StatusRange is a range of HTTP status codes, both ends included.

@@ -40,6 +40,7 @@ func TestDefaults(t *testing.T) {
 				DialBudget:       6 * time.Second,
 				HalfCloseTimeout: time.Minute,
 				KeepAlive:        session.KeepAlive{Idle: time.Minute, Interval: 10 * time.Second, Count: 6},
+				AgeJitter:        20,
 			},
 		}},
 		Pools: []Pool{{
@@ -48,12 +49,18 @@ func TestDefaults(t *testing.T) {
 				Strategy: pool.Strategy{Name: "round_robin"},
 				Policy: pool.Policy{
 					MaxFailures: 3, RetryAfter: 10 * time.Second, QueueFor: 5 * time.Second, Probed: true, Init: pool.InitUp,
+					BackupMin: 1, ZoneMin: 1,
 				},
 				Backends: []pool.Spec{{ID: "127.0.0.1:7001", Address: "127.0.0.1:7001", Weight: 1}},
 			},
-			Probe: Probe{Kind: "tcp", Path: "/", Status: []StatusRange{{200, 399}}},
+			Probe: Probe{Kind: "tcp", Path: "/", Status: []StatusRange{{200, 399}}, Role: "any", TLS: TLS{Mode: "off"}},
 			Health: health.Policy{
 				Interval: 2 * time.Second, DownInterval: time.Second, Timeout: time.Second, Rise: 2, Fall: 3,
+			},
+			ResolveEvery: 10 * time.Second,
+			Outliers: Outliers{
+				Interval: 10 * time.Second, MinSessions: 20, FailureShare: 50, Early: time.Second, DialFactor: 5,
+				MaxEjected: 30, EjectFor: 30 * time.Second, EjectMax: 5 * time.Minute,
 			},
 		}},
 	}

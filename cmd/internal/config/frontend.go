@@ -20,6 +20,8 @@ func DefaultSettings() session.Settings {
 		HalfCloseTimeout: time.Minute,
 		KeepAlive:        session.KeepAlive{Idle: time.Minute, Interval: 10 * time.Second, Count: 6},
 		UserTimeout:      0,
+		MaxAge:           0,
+		AgeJitter:        20,
 	}
 }
 
@@ -38,9 +40,14 @@ func (t table) frontend() (Frontend, *endpoint) {
 			HalfCloseTimeout: t.duration("half_close_timeout", absent.HalfCloseTimeout, spanLimit),
 			KeepAlive:        t.sub("keepalive").keepAlive(absent.KeepAlive),
 			UserTimeout:      t.duration("user_timeout", absent.UserTimeout, spanUser),
+			MaxAge:           t.duration("max_session_age", absent.MaxAge, spanLimit),
+			AgeJitter:        t.whole("max_session_age_jitter", absent.AgeJitter, 0, 100),
 		},
 	}
 	t.adviseDial(f.Settings)
+	if t.has("max_session_age_jitter") && f.Settings.MaxAge == 0 {
+		t.warn("max_session_age_jitter", "has no effect, since max_session_age is 0: sessions last as long as they like")
+	}
 	var named bool
 	if f.Name, named = t.required("name"); named {
 		t.checkName("name", f.Name)

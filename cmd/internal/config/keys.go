@@ -20,7 +20,7 @@ var (
 		known: strings.Fields("process log admin frontend pool")}
 
 	processKeys = &keys{name: "process", header: "[process]", parent: rootKeys,
-		known: strings.Fields("drain_timeout pre_drain_delay watch state_file engine loops max_sessions")}
+		known: strings.Fields("drain_timeout pre_drain_delay watch state_file engine loops max_sessions zone resolver")}
 
 	logKeys = &keys{name: "log", header: "[log]", parent: rootKeys,
 		known: strings.Fields("level format access log_empty")}
@@ -33,7 +33,7 @@ var (
 
 	frontendKeys = &keys{name: "frontend", header: "[[frontend]]", parent: rootKeys,
 		known: strings.Fields(`name listen pool attempts connect_timeout dial_budget idle_timeout
-			half_close_timeout keepalive user_timeout max_sessions max_sessions_per_client max_rate_per_client
+			half_close_timeout keepalive user_timeout max_session_age max_session_age_jitter max_sessions max_sessions_per_client max_rate_per_client
 			allow deny proxy_protocol proxy_protocol_from proxy_header_timeout mode`),
 		label: strings.Fields("name")}
 
@@ -42,20 +42,24 @@ var (
 
 	poolKeys = &keys{name: "pool", header: "[[pool]]", parent: rootKeys,
 		known: strings.Fields(`name strategy ties max_failures retry_after slow_start all_down on_down on_remove
-			drain_timeout send_proxy queue_max queue_timeout health backend`),
-		later: strings.Fields("hold_timeout release_rate"),
+			drain_timeout send_proxy queue_max queue_timeout hold_timeout release_rate single panic_threshold
+			backup_minimum zone_minimum hash_balance_factor resolve_interval health outliers backend`),
 		label: strings.Fields("name")}
 
 	healthKeys = &keys{name: "health", header: "[pool.health]", parent: poolKeys,
 		known: strings.Fields(`probe init interval down_interval timeout rise fall send expect path host status
-			port address`)}
+			port address role user password_file password_env database max_lag min_replicas wsrep_ready
+			tls_ca_file tls_cert_file tls_key_file tls_server_name tls`)}
+
+	outlierKeys = &keys{name: "outliers", header: "[pool.outliers]", parent: poolKeys,
+		known: strings.Fields("detect interval min_sessions failure_share early dial_factor max_ejected eject_for eject_max")}
 
 	backendKeys = &keys{name: "backend", header: "[[pool.backend]]", parent: poolKeys,
-		known: strings.Fields("id address weight max_sessions send_proxy"),
+		known: strings.Fields("id address weight max_sessions send_proxy backup zone resolve"),
 		label: strings.Fields("id address")}
 
 	everyKeys = []*keys{rootKeys, processKeys, logKeys, adminKeys, proxyKeys, frontendKeys,
-		keepaliveKeys, poolKeys, healthKeys, backendKeys}
+		keepaliveKeys, poolKeys, healthKeys, outlierKeys, backendKeys}
 )
 
 // foreign are words that operators bring along, for keys, tables and values, and
@@ -65,10 +69,11 @@ var foreign = map[string]string{
 	"blacklist": "deny", "check": "health", "cluster": "pool", "default_backend": "pool", "downinter": "down_interval",
 	"fail_timeout": "retry_after", "global": "process", "healthcheck": "health", "inter": "interval",
 	"ip_hash": "source_hash", "least_conn": "least_connections", "leastconn": "least_connections",
-	"listener": "frontend", "max_conns": "max_sessions", "max_fails": "max_failures", "maxconn": "max_sessions",
+	"listener": "frontend", "master": "primary", "max_conns": "max_sessions", "max_fails": "max_failures", "maxconn": "max_sessions",
 	"maxqueue": "queue_max", "nbthread": "loops", "node": "backend", "proxy_connect_timeout": "connect_timeout",
 	"proxy_next_upstream_tries": "attempts", "proxy_timeout": "idle_timeout", "random": "random_two",
 	"retries": "attempts", "roundrobin": "round_robin", "rr": "round_robin", "server": "backend", "service": "frontend",
+	"slave":  "replica",
 	"source": "source_hash", "stats": "admin", "target": "backend", "tcp_ut": "user_timeout", "threads": "loops",
 	"timeout_check": "timeout", "timeout_client": "idle_timeout", "timeout_connect": "connect_timeout",
 	"timeout_queue": "queue_timeout", "timeout_server": "idle_timeout", "timeout_tunnel": "idle_timeout",

@@ -16,6 +16,8 @@ var other = map[string]string{
 	"[process].engine":          `"copy"`,
 	"[process].loops":           "2",
 	"[process].max_sessions":    "10",
+	"[process].zone":            `"a"`,
+	"[process].resolver":        `"127.0.0.1:8600"`,
 
 	"[log].level":     `"debug"`,
 	"[log].format":    `"json"`,
@@ -42,6 +44,8 @@ var other = map[string]string{
 	"[[frontend]].idle_timeout":            `"24h"`,
 	"[[frontend]].half_close_timeout":      `"0s"`,
 	"[[frontend]].user_timeout":            `"30s"`,
+	"[[frontend]].max_session_age":         `"1h"`,
+	"[[frontend]].max_session_age_jitter":  "5",
 	"[[frontend]].max_sessions":            "1",
 	"[[frontend]].max_sessions_per_client": "3",
 	"[[frontend]].max_rate_per_client":     "4",
@@ -56,40 +60,74 @@ var other = map[string]string{
 	"keepalive = { ... }.interval": `"1s"`,
 	"keepalive = { ... }.count":    "2",
 
-	"[[pool]].name":          `"q"`,
-	"[[pool]].strategy":      `"least_connections"`,
-	"[[pool]].ties":          `"rotate"`,
-	"[[pool]].max_failures":  "0",
-	"[[pool]].retry_after":   `"1m"`,
-	"[[pool]].slow_start":    `"30s"`,
-	"[[pool]].all_down":      `"try"`,
-	"[[pool]].on_down":       `"close"`,
-	"[[pool]].on_remove":     `"close"`,
-	"[[pool]].drain_timeout": `"1m"`,
-	"[[pool]].send_proxy":    `"v1"`,
-	"[[pool]].queue_max":     "9",
-	"[[pool]].queue_timeout": `"1s"`,
+	"[[pool]].name":                `"q"`,
+	"[[pool]].strategy":            `"least_connections"`,
+	"[[pool]].ties":                `"rotate"`,
+	"[[pool]].max_failures":        "0",
+	"[[pool]].retry_after":         `"1m"`,
+	"[[pool]].slow_start":          `"30s"`,
+	"[[pool]].all_down":            `"try"`,
+	"[[pool]].on_down":             `"close"`,
+	"[[pool]].on_remove":           `"close"`,
+	"[[pool]].drain_timeout":       `"1m"`,
+	"[[pool]].send_proxy":          `"v1"`,
+	"[[pool]].queue_max":           "9",
+	"[[pool]].queue_timeout":       `"1s"`,
+	"[[pool]].hold_timeout":        `"9s"`,
+	"[[pool]].release_rate":        "8",
+	"[[pool]].single":              "true",
+	"[[pool]].panic_threshold":     "50",
+	"[[pool]].backup_minimum":      "2",
+	"[[pool]].zone_minimum":        "3",
+	"[[pool]].hash_balance_factor": "125",
+	"[[pool]].resolve_interval":    `"1m"`,
 
-	"[pool.health].probe":         `"none"`,
-	"[pool.health].init":          `"down"`,
-	"[pool.health].interval":      `"10s"`,
-	"[pool.health].down_interval": `"10s"`,
-	"[pool.health].timeout":       `"100ms"`,
-	"[pool.health].rise":          "1",
-	"[pool.health].fall":          "1",
-	"[pool.health].send":          `"PING\r\n"`,
-	"[pool.health].expect":        `"^\\+PONG"`,
-	"[pool.health].path":          `"/healthz"`,
-	"[pool.health].host":          `"a.test"`,
-	"[pool.health].status":        `"200,301-302"`,
-	"[pool.health].port":          "81",
-	"[pool.health].address":       `"127.0.0.2"`,
+	"[pool.health].probe":           `"none"`,
+	"[pool.health].init":            `"down"`,
+	"[pool.health].interval":        `"10s"`,
+	"[pool.health].down_interval":   `"10s"`,
+	"[pool.health].timeout":         `"100ms"`,
+	"[pool.health].rise":            "1",
+	"[pool.health].fall":            "1",
+	"[pool.health].send":            `"PING\r\n"`,
+	"[pool.health].expect":          `"^\\+PONG"`,
+	"[pool.health].path":            `"/healthz"`,
+	"[pool.health].host":            `"a.test"`,
+	"[pool.health].status":          `"200,301-302"`,
+	"[pool.health].port":            "81",
+	"[pool.health].address":         `"127.0.0.2"`,
+	"[pool.health].role":            `"primary"`,
+	"[pool.health].user":            `"sluice"`,
+	"[pool.health].password_file":   `"testdata/good.password"`,
+	"[pool.health].password_env":    `"PATH"`,
+	"[pool.health].database":        `"app"`,
+	"[pool.health].max_lag":         `"5s"`,
+	"[pool.health].min_replicas":    "1",
+	"[pool.health].wsrep_ready":     "true",
+	"[pool.health].tls":             `"verify"`,
+	"[pool.health].tls_ca_file":     `"testdata/good.pem"`,
+	"[pool.health].tls_cert_file":   `"testdata/good.pem"`,
+	"[pool.health].tls_key_file":    `"testdata/good.key"`,
+	"[pool.health].tls_server_name": `"db.example.com"`,
+
+	"[pool.outliers].detect":        "true",
+	"[pool.outliers].interval":      `"1s"`,
+	"[pool.outliers].min_sessions":  "2",
+	"[pool.outliers].failure_share": "20",
+	"[pool.outliers].early":         `"2s"`,
+	"[pool.outliers].dial_factor":   "0",
+	"[pool.outliers].max_ejected":   "50",
+	"[pool.outliers].eject_for":     `"1s"`,
+	"[pool.outliers].eject_max":     `"1h"`,
 
 	"[[pool.backend]].id":           `"b"`,
 	"[[pool.backend]].address":      `"unix:/run/redis.sock"`,
 	"[[pool.backend]].weight":       "0",
 	"[[pool.backend]].max_sessions": "7",
 	"[[pool.backend]].send_proxy":   `"v2"`,
+	"[[pool.backend]].backup":       "1",
+	"[[pool.backend]].zone":         `"b"`,
+	"[[pool.backend]].resolve":      `"all"`,
 }
 
 // needs are further lines without which a key may not be set.
@@ -98,6 +136,9 @@ var needs = map[string][3]string{
 	"[[frontend]].proxy_protocol": {"[[frontend]]", "proxy_protocol_from", `["10.0.0.0/8"]`},
 	"[[frontend]].mode":           {"[[frontend]]", "listen", `"unix:/run/f.sock"`},
 	"[[pool]].ties":               {"[[pool]]", "strategy", `"least_connections"`},
+	"[[pool]].hold_timeout":       {"[[pool]]", "queue_max", "100"},
+	"[pool.health].tls_key_file":  {"[pool.health]", "tls_cert_file", `"testdata/good.pem"`},
+	"[[pool.backend]].resolve":    {"[[pool.backend]]", "address", `"a.test:6379"`},
 	"[[pool]].name":               {"[[frontend]]", "pool", `"q"`},
 	"[[frontend]].pool":           {"[[pool]]", "name", `"p2"`},
 }
@@ -199,12 +240,12 @@ func TestRightKeyInAWrongTable(t *testing.T) {
 			t.Errorf("got %q for %s in %s, want %q in it", got, key, header, want)
 		}
 	}
-	f("[[pool]]", "interval", "it belongs in keepalive = { ... } or [pool.health]")
+	f("[[pool]]", "interval", "it belongs in keepalive = { ... }, [pool.health] or [pool.outliers]")
 	f("[[frontend]]", "strategy", "it belongs in [[pool]]")
 	f("[[pool.backend]]", "retry_after", "it belongs in [[pool]]")
 	f("[process]", "level", "it belongs in [log]")
 	f("[log]", "watch", "it belongs in [process]")
-	f("[log]", "hold_timeout", "it belongs in [[pool]] (not supported yet)")
+	f("[log]", "hold_timeout", "it belongs in [[pool]]")
 	f("[[frontend]]", "backend", "it is written [[pool.backend]]")
 	f("the file", "token_file", "it belongs in [admin]")
 	f("[[frontend]]", "idle", `did you mean "idle_timeout", or "idle" in keepalive = { ... }?`)
@@ -212,7 +253,7 @@ func TestRightKeyInAWrongTable(t *testing.T) {
 	f("[process]", "nbthread", `did you mean "loops"?`)
 	f("[[frontend]]", "accept_proxy", `did you mean "proxy_protocol"?`)
 	f("the file", "global", "did you mean [process]?")
-	f("[[pool.backend]]", "inter", `it is called "interval" here, and belongs in keepalive = { ... } or [pool.health]`)
+	f("[[pool.backend]]", "inter", `it is called "interval" here, and belongs in keepalive = { ... }, [pool.health] or [pool.outliers]`)
 }
 
 func refused(t *testing.T, text string) string {

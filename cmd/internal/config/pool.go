@@ -32,19 +32,28 @@ func (t table) pool() Pool {
 			SendProxy:   t.sendProxy(),
 			QueueMax:    t.whole("queue_max", 0, 0, pool.MaxSessionLimit),
 			QueueFor:    t.duration("queue_timeout", 5*time.Second, spanDial),
+			HoldFor:     t.duration("hold_timeout", 0, spanDelay),
+			ReleaseRate: t.whole("release_rate", 0, 0, pool.MaxSessionLimit),
+			Single:      t.boolean("single", false),
+			PanicBelow:  t.whole("panic_threshold", 0, 0, 100),
+			BackupMin:   t.whole("backup_minimum", 1, 1, 1000),
+			ZoneMin:     t.whole("zone_minimum", 1, 1, 1000),
 			Probed:      p.Probe.Kind != "none",
 			Init:        h.initial(),
 		},
 	}
+	p.Outliers = t.sub("outliers").outliers()
+	p.ResolveEvery = t.duration("resolve_interval", 10*time.Second, spanEvery)
 	if t.has("queue_timeout") && p.Config.Policy.QueueMax == 0 {
 		t.warn("queue_timeout", "has no effect, since queue_max is 0: nobody waits")
 	}
 	if t.has("retry_after") && p.Probe.Kind != "none" {
 		t.warn("retry_after", `has no effect: probes decide when a backend returns, unless health.probe is "none"`)
 	}
-	p.Config.Backends = t.backends(p.Probe, p.Config.Policy.SendProxy)
+	p.Config.Backends, p.Groups = t.backends(p.Probe, p.Config.Policy.SendProxy)
+	t.advisePolicy(p)
 	limited := func(s pool.Spec) bool { return s.MaxSessions > 0 }
-	if p.Config.Policy.QueueMax > 0 && len(p.Config.Backends) > 0 && !slices.ContainsFunc(p.Config.Backends, limited) {
+	if p.Config.Policy.QueueMax > 0 && p.Config.Policy.HoldFor == 0 && len(p.Config.Backends) > 0 && !slices.ContainsFunc(p.Config.Backends, limited) {
 		t.warn("queue_max", "has no effect, since no backend has max_sessions: none is ever full")
 	}
 	return p
@@ -60,6 +69,10 @@ func (t table) strategy() pool.Strategy {
 		t.wrong("strategy", "%v", err)
 	case s.Ties == "" && ties != "" && (name == t.values["strategy"] || !t.has("strategy")):
 		t.wrong("ties", "%s has no ties; remove it", name)
+	}
+	s.Bound = t.whole("hash_balance_factor", 0, 0, 10000)
+	if s.Bound > 0 && s.Bound <= 100 {
+		t.wrong("hash_balance_factor", "%d leaves no room above a fair share; write more than 100, such as 125, or 0 for no bound", s.Bound)
 	}
 	return s
 }
@@ -127,27 +140,32 @@ func (t table) initial() pool.Init {
 const mysqlPort = 3306
 
 // backends reads every [[pool.backend]] and checks them against each other.
-func (t table) backends(p Probe, sendProxy int) []pool.Spec {
-	var specs []pool.Spec
+func (t table) backends(p Probe, sendProxy int) (specs []pool.Spec, groups []Group) {
 	var ids, addresses claims
-	for _, b := range t.subs("backend") {
+	for i, b := range t.subs("backend") {
 		spec, at := b.backend(sendProxy)
 		ids.id(b, spec.ID)
 		if at != nil {
 			addresses.backend(b, spec.Address, *at)
 		}
+		if g := b.group(spec, at, i); g != nil {
+			groups = append(groups, *g)
+			continue
+		}
 		specs = append(specs, spec)
 	}
-	t.adviseBackends(specs)
+	if len(groups) == 0 {
+		t.adviseBackends(specs)
+	}
 	for _, c := range addresses.all {
 		adviseUnix(c, p)
 	}
 	i := slices.IndexFunc(addresses.all, func(c claim) bool { return cmp.Or(p.Port, c.at.Port) == mysqlPort })
 	if p.Kind == "tcp" && i >= 0 {
 		addresses.all[i].table.warn("address", "a plain TCP probe against MySQL or MariaDB (port %d) "+
-			`makes the server block this machine in time; write probe = "none" in [pool.health]`, mysqlPort)
+			`makes the server block this machine in time; write probe = "mysql" in [pool.health], or "none"`, mysqlPort)
 	}
-	return specs
+	return specs, groups
 }
 
 // adviseUnix notes half of another address to probe: a unix socket has neither
@@ -170,13 +188,19 @@ func (t table) adviseBackends(specs []pool.Spec) {
 
 // backend reads one [[pool.backend]]. The endpoint is nil if it is not known.
 func (t table) backend(sendProxy int) (pool.Spec, *endpoint) {
-	address, at := t.endpoint("address", parseBackend)
+	parse := parseBackend
+	if t.values["resolve"] == "srv" {
+		parse = parseService
+	}
+	address, at := t.endpoint("address", parse)
 	s := pool.Spec{
 		ID:          t.text("id", address),
 		Address:     address,
 		Weight:      t.whole("weight", 1, 0, pool.MaxWeight),
 		MaxSessions: t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
 		SendProxy:   sendProxy,
+		Backup:      t.whole("backup", 0, 0, 9),
+		Zone:        t.text("zone", ""),
 	}
 	if t.has("send_proxy") && t.values["send_proxy"] != "" {
 		s.SendProxy = t.sendProxy()

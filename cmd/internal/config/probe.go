@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,6 +19,7 @@ func (t table) probe() Probe {
 		Port:    t.whole("port", 0, 0, 65535),
 		Address: t.text("address", ""),
 	}
+	t.login(&p)
 	p.Status = t.statuses("status", "200-399")
 	if _, err := regexp.Compile(p.Expect); err != nil {
 		t.wrong("expect", "%s is no regular expression: %v", quote(p.Expect), err)
@@ -54,11 +56,21 @@ func (t table) checkProbeAddress(host string) {
 	}
 }
 
+// kindKeys are keys of [pool.health] that only some kinds of probes have a use for.
+var kindKeys = map[string][]string{
+	"tcp":                  {"send", "expect"},
+	"http":                 {"path", "host", "status"},
+	"redis postgres mysql": strings.Fields("role user password_file password_env max_lag tls tls_ca_file tls_cert_file tls_key_file tls_server_name"),
+	"redis":                {"min_replicas"},
+	"postgres":             {"database"},
+	"mysql":                {"wsrep_ready"},
+}
+
 // adviseProbe notes the keys of one kind of probe that another has no use for.
 func (t table) adviseProbe(kind string) {
-	for of, keys := range map[string][]string{"tcp": {"send", "expect"}, "http": {"path", "host", "status"}} {
+	for of, keys := range kindKeys {
 		for _, key := range keys {
-			if kind != of && t.has(key) {
+			if !slices.Contains(strings.Fields(of), kind) && t.has(key) {
 				t.warn(key, "has no effect, since probe is %s", quote(kind))
 			}
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net"
+	"net/netip"
 	"time"
 
 	"sluice/admin"
@@ -22,11 +23,25 @@ func (t table) process() Process {
 		Engine:        t.word("engine", "auto", []string{"auto", "copy", "epoll"}),
 		Loops:         t.whole("loops", 0, 0, loopsLimit),
 		MaxSessions:   t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
+		Zone:          t.text("zone", ""),
+		Resolver:      t.resolver(),
 	}
 	if p.Engine == "copy" && p.Loops > 0 {
 		t.warn("loops", `has no effect with engine "copy", which has none`)
 	}
 	return p
+}
+
+// resolver reads the address of a DNS server.
+func (t table) resolver() string {
+	text := t.text("resolver", "")
+	if text == "" {
+		return ""
+	}
+	if _, err := netip.ParseAddrPort(text); err != nil {
+		t.wrong("resolver", `%s is no IP address with a port; write such as "127.0.0.1:8600"`, quote(text))
+	}
+	return text
 }
 
 // log reads [log].

@@ -70,7 +70,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 	places := map[*keys]string{
 		rootKeys: "", processKeys: "process.", logKeys: "log.", adminKeys: "admin.", proxyKeys: "admin.proxy.",
 		frontendKeys: "frontend[0].", keepaliveKeys: "frontend[0].keepalive.", poolKeys: "pool[0].",
-		healthKeys: "pool[0].health.", backendKeys: "pool[0].backend[0].",
+		healthKeys: "pool[0].health.", outlierKeys: "pool[0].outliers.", backendKeys: "pool[0].backend[0].",
 	}
 	for _, k := range everyKeys {
 		for _, key := range k.known {

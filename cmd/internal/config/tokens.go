@@ -65,7 +65,7 @@ func (t table) readSecret(key, path string) ([]byte, error) {
 		err = fmt.Errorf("%s is larger than %d MiB", path, maxTokens>>20)
 	}
 	if mode := info.Mode().Perm(); mode&0o007 != 0 {
-		t.warn(key, "%s has mode %04o, so every user of this machine can get the tokens; chmod 0600 it", path, mode)
+		t.warn(key, "%s has mode %04o, so every user of this machine can read it; chmod 0600 it", path, mode)
 	}
 	return text, err
 }

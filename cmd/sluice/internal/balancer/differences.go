@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"net/netip"
@@ -71,6 +72,8 @@ func (d *differ) process(old, new config.Process) {
 	e.Alter("engine", old.Engine, new.Engine)
 	e.Alter("loops", old.Loops, new.Loops)
 	e.Alter("max_sessions", old.MaxSessions, new.MaxSessions)
+	e.Alter("zone", old.Zone, new.Zone)
+	e.Alter("resolver", old.Resolver, new.Resolver)
 	d.altered("process", "", e)
 }
 
@@ -142,6 +145,8 @@ func (d *differ) frontend(old, new config.Frontend) {
 	e.Alter("keepalive.interval", was.KeepAlive.Interval, is.KeepAlive.Interval)
 	e.Alter("keepalive.count", was.KeepAlive.Count, is.KeepAlive.Count)
 	e.Alter("user_timeout", was.UserTimeout, is.UserTimeout)
+	e.Alter("max_session_age", was.MaxAge, is.MaxAge)
+	e.Alter("max_session_age_jitter", was.AgeJitter, is.AgeJitter)
 	d.altered("frontend", new.Name, e)
 }
 
@@ -220,4 +225,42 @@ func (e *edit) probing(old, new config.Pool) {
 	e.Alter("health.timeout", old.Health.Timeout, new.Health.Timeout)
 	e.Alter("health.rise", old.Health.Rise, new.Health.Rise)
 	e.Alter("health.fall", old.Health.Fall, new.Health.Fall)
+	e.login(old.Probe, new.Probe)
+	e.encryption(old.Probe.TLS, new.Probe.TLS)
+	e.outliers(old.Outliers, new.Outliers)
+	e.Alter("resolve_interval", old.ResolveEvery, new.ResolveEvery)
+}
+
+// login notes what differs in the probes that log in.
+func (e *edit) login(old, new config.Probe) {
+	e.Alter("health.role", old.Role, new.Role)
+	e.Alter("health.user", old.User, new.User)
+	e.Alter("health.password_file", old.PasswordFile, new.PasswordFile)
+	e.Alter("health.password_env", old.PasswordEnv, new.PasswordEnv)
+	e.secret("health.password", old.Password != new.Password)
+	e.Alter("health.database", old.Database, new.Database)
+	e.Alter("health.max_lag", old.MaxLag, new.MaxLag)
+	e.Alter("health.min_replicas", old.MinReplicas, new.MinReplicas)
+	e.Alter("health.wsrep_ready", old.WsrepReady, new.WsrepReady)
+}
+
+func (e *edit) encryption(old, new config.TLS) {
+	e.Alter("health.tls", old.Mode, new.Mode)
+	e.Alter("health.tls_ca_file", old.CAFile, new.CAFile)
+	e.Alter("health.tls_cert_file", old.CertFile, new.CertFile)
+	e.Alter("health.tls_key_file", old.KeyFile, new.KeyFile)
+	e.Alter("health.tls_server_name", old.ServerName, new.ServerName)
+	e.secret("health.tls files", !bytes.Equal(old.CA, new.CA) || !bytes.Equal(old.Cert, new.Cert) || old.Key != new.Key)
+}
+
+func (e *edit) outliers(old, new config.Outliers) {
+	e.Alter("outliers.detect", old.Detect, new.Detect)
+	e.Alter("outliers.interval", old.Interval, new.Interval)
+	e.Alter("outliers.min_sessions", old.MinSessions, new.MinSessions)
+	e.Alter("outliers.failure_share", old.FailureShare, new.FailureShare)
+	e.Alter("outliers.early", old.Early, new.Early)
+	e.Alter("outliers.dial_factor", old.DialFactor, new.DialFactor)
+	e.Alter("outliers.max_ejected", old.MaxEjected, new.MaxEjected)
+	e.Alter("outliers.eject_for", old.EjectFor, new.EjectFor)
+	e.Alter("outliers.eject_max", old.EjectMax, new.EjectMax)
 }

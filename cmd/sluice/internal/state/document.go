@@ -35,15 +35,19 @@ type strategy struct {
 }
 
 type named struct {
-	Name string `json:"name"`
-	Ties string `json:"ties,omitempty"`
+	Name  string `json:"name"`
+	Ties  string `json:"ties,omitempty"`
+	Bound int    `json:"hash_balance_factor,omitempty"`
 }
 
 // spec is what a file, or the API, said of a backend.
 type spec struct {
-	Weight      int `json:"weight"`
-	MaxSessions int `json:"max_sessions"`
-	SendProxy   int `json:"send_proxy,omitempty"`
+	Weight      int    `json:"weight"`
+	MaxSessions int    `json:"max_sessions"`
+	SendProxy   int    `json:"send_proxy,omitempty"`
+	Backup      int    `json:"backup,omitempty"`
+	Zone        string `json:"zone,omitempty"`
+	Name        string `json:"name,omitempty"`
 }
 
 type backend struct {
@@ -120,9 +124,11 @@ func poolOf(o pool.Overrides) (p onePool) {
 	return p
 }
 
-func nameOf(s pool.Strategy) named { return named{s.Name, s.Ties} }
+func nameOf(s pool.Strategy) named { return named{s.Name, s.Ties, s.Bound} }
 
-func specOf(s pool.Spec) spec { return spec{s.Weight, s.MaxSessions, s.SendProxy} }
+func specOf(s pool.Spec) spec {
+	return spec{s.Weight, s.MaxSessions, s.SendProxy, s.Backup, s.Zone, s.Name}
+}
 
 // decode reads the file. An error means that it is broken.
 func decode(text []byte) (map[string]pool.Overrides, error) {
@@ -177,12 +183,18 @@ func (p onePool) overrides() (o pool.Overrides, err error) {
 }
 
 func (s strategy) override() (*pool.StrategyOverride, error) {
-	is, err := balance.ByName(s.Name, s.Ties)
+	is, err := s.strategy()
 	if err != nil {
 		return nil, err
 	}
-	was, err := balance.ByName(s.File.Name, s.File.Ties)
+	was, err := s.File.strategy()
 	return &pool.StrategyOverride{InForce: is, File: was, Since: s.Since}, err
+}
+
+func (n named) strategy() (pool.Strategy, error) {
+	s, err := balance.ByName(n.Name, n.Ties)
+	s.Bound = n.Bound
+	return s, err
 }
 
 func (b backend) override() (pool.BackendOverride, error) {
@@ -190,7 +202,7 @@ func (b backend) override() (pool.BackendOverride, error) {
 	o := pool.BackendOverride{
 		Spec: s, Added: b.Added, Weight: b.Weight, MaxSessions: b.MaxSessions, Since: pool.Since(b.Since),
 	}
-	err = errors.Join(err, spec{b.Weight, b.MaxSessions, 0}.check())
+	err = errors.Join(err, spec{Weight: b.Weight, MaxSessions: b.MaxSessions}.check())
 	for _, o.State = range []pool.Admin{pool.Ready, pool.Drain, pool.Maint} {
 		if o.State.String() == b.State {
 			return o, err
@@ -202,7 +214,10 @@ func (b backend) override() (pool.BackendOverride, error) {
 // of returns the whole spec, if it is one that a file could have.
 func (s spec) of(id, address string) (pool.Spec, error) {
 	err := errors.Join(pool.CheckName(id), pool.CheckAddress(address), s.check())
-	return pool.Spec{ID: id, Address: address, Weight: s.Weight, MaxSessions: s.MaxSessions, SendProxy: s.SendProxy}, err
+	return pool.Spec{
+		ID: id, Address: address, Weight: s.Weight, MaxSessions: s.MaxSessions, SendProxy: s.SendProxy,
+		Backup: s.Backup, Zone: s.Zone, Name: s.Name,
+	}, err
 }
 
 func (s spec) check() error {

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+)
+
+// login reads what the probes that log in need.
+func (t table) login(p *Probe) {
+	p.Role = t.word("role", "any", []string{"any", "primary", "replica"})
+	p.User = t.text("user", "")
+	p.PasswordFile = t.text("password_file", "")
+	p.PasswordEnv = t.text("password_env", "")
+	p.Password = t.password(p.PasswordFile, p.PasswordEnv)
+	p.Database = t.text("database", "")
+	p.MaxLag = t.duration("max_lag", 0, spanLimit)
+	p.MinReplicas = t.whole("min_replicas", 0, 0, 1000)
+	p.WsrepReady = t.boolean("wsrep_ready", false)
+	p.TLS = t.tls()
+	if p.User == "" && (p.Kind == "postgres" || p.Kind == "mysql") {
+		t.wrong("user", "missing; the probe %s logs in as one", quote(p.Kind))
+	}
+}
+
+// password reads the secret from a file, without the end of its line, or from the
+// environment. It is in no message.
+func (t table) password(file, env string) Secret {
+	switch {
+	case file != "" && env != "":
+		t.wrong("password_env", "password_file is set too; remove one of the two")
+	case t.in.sketch && (file != "" || env != ""):
+		t.warn("", "the password is not read for a plan: only a reload can tell whether it is there")
+	case file != "":
+		text, err := t.readSecret("password_file", file)
+		if err != nil {
+			t.wrong("password_file", "%v", err)
+			return ""
+		}
+		text = bytes.TrimRight(text, "\r\n")
+		if len(text) == 0 {
+			t.wrong("password_file", "%s is empty", file)
+		}
+		return Secret(text)
+	case env != "":
+		text, ok := os.LookupEnv(env)
+		if !ok || text == "" {
+			t.wrong("password_env", "the variable %s is not set; set it where sluice is started", quote(env))
+		}
+		return Secret(text)
+	}
+	return ""
+}
+
+// tls reads how a probe encrypts.
+func (t table) tls() TLS {
+	s := TLS{
+		Mode:       t.word("tls", "off", []string{"off", "require", "verify"}),
+		CAFile:     t.text("tls_ca_file", ""),
+		CertFile:   t.text("tls_cert_file", ""),
+		KeyFile:    t.text("tls_key_file", ""),
+		ServerName: t.text("tls_server_name", ""),
+	}
+	if s.KeyFile != "" && s.CertFile == "" {
+		t.warn("tls_key_file", "has no effect without tls_cert_file: it is the key of that certificate")
+	}
+	if t.in.sketch && (s.CAFile != "" || s.CertFile != "") {
+		t.warn("tls", "its files are not read for a plan: only a reload can tell whether they are right")
+		return s
+	}
+	s.CA = t.pem("tls_ca_file", s.CAFile, func(text []byte) error {
+		if !x509.NewCertPool().AppendCertsFromPEM(text) {
+			return fmt.Errorf("%s holds no certificate in PEM", s.CAFile)
+		}
+		return nil
+	})
+	s.Cert, s.Key = t.certificate(s.CertFile, s.KeyFile)
+	return s
+}
+
+// certificate reads a certificate of our own with its key, which may be in the
+// same file.
+func (t table) certificate(certFile, keyFile string) (cert []byte, key Secret) {
+	if certFile == "" {
+		return nil, ""
+	}
+	from := "tls_cert_file"
+	if keyFile == "" {
+		keyFile = certFile
+	} else {
+		from = "tls_key_file"
+	}
+	cert = t.pem("tls_cert_file", certFile, nil)
+	text, err := t.readSecret(from, keyFile)
+	if err == nil {
+		_, err = tls.X509KeyPair(cert, text)
+	}
+	if err != nil {
+		t.wrong(from, "%v", err)
+	}
+	return cert, Secret(text)
+}
+
+// pem reads a file of certificates; nil if there is none.
+func (t table) pem(key, file string, check func([]byte) error) []byte {
+	if file == "" {
+		return nil
+	}
+	text, _, err := readFile(file, maxTokens)
+	if err == nil && len(text) > maxTokens {
+		err = fmt.Errorf("%s is larger than %d MiB", file, maxTokens>>20)
+	}
+	if err == nil && check != nil {
+		err = check(text)
+	}
+	if err != nil {
+		t.wrong(key, "%v", err)
+	}
+	return text
+}
