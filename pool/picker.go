@@ -20,7 +20,9 @@ type Strategy struct {
 	Build func(eligible []*Member, previous Picker) Picker
 }
 
-func (s Strategy) same(o Strategy) bool { return s.Name == o.Name && s.Ties == o.Ties && s.Bound == o.Bound }
+func (s Strategy) same(o Strategy) bool {
+	return s.Name == o.Name && s.Ties == o.Ties && s.Bound == o.Bound
+}
 
 // Picker chooses among the members it was built with and reserves a slot on the
 // one it returns. Safe for concurrent use; no lock, no allocation, and a number
