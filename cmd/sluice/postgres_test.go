@@ -32,45 +32,77 @@ import (
 // postgresBin is where Debian keeps the programs of the server.
 const postgresBin = "/usr/lib/postgresql/*/bin"
 
+// postgresServer is a PostgreSQL that trusts everybody and takes no care of its files.
+type postgresServer struct {
+	*process
+	address string
+	home    string // of its files, and of its unix socket
+	owner   *syscall.Credential
+	args    []string // of this one
+}
+
 // startPostgres starts a PostgreSQL server on a new cluster, and returns its
-// address. The server trusts everybody and takes no care of its files.
+// address.
 func startPostgres(t *testing.T) (address string) {
 	t.Helper()
-	initdb, postgres := program(t, "initdb", postgresBin), program(t, "postgres", postgresBin)
-	home, owner := t.TempDir(), unprivileged(t)
-	if owner != nil {
-		// The directory above is for its maker alone.
-		if err := errors.Join(os.Chmod(filepath.Dir(home), 0o711), os.Chown(home, int(owner.Uid), int(owner.Gid))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	data := filepath.Join(home, "data")
-	command := func(name string, args ...string) *exec.Cmd {
-		c := exec.Command(name, args...)
-		c.Dir = home
-		c.Env = append(os.Environ(), "LC_ALL=C")
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: owner}
-		return c
-	}
-	out, err := command(initdb, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync").CombinedOutput()
+	return startPostgresServer(t).address
+}
+
+// startPostgresServer is startPostgres with args such as "-c", "ssl=on".
+func startPostgresServer(t *testing.T, args ...string) *postgresServer {
+	t.Helper()
+	s := newPostgres(t, args)
+	out, err := s.command(program(t, "initdb", postgresBin), "-D", s.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8",
+		"--no-locale", "--no-sync").CombinedOutput()
 	if err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
-	return onFreePort(t, func(port string) (bound bool) {
-		p := startProcess(t, command(postgres, "-D", data, "-p", port,
-			"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+home,
-			"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_wal_size=4GB"))
-		eventually(t, "postgres answers", func() bool {
-			bound = dataDirectory(net.JoinHostPort("127.0.0.1", port)) == data
-			return bound || p.ended()
-		})
-		if !bound && !strings.Contains(p.out.String(), "Address already in use") {
-			t.Fatalf("postgres ended: %v\n%s", p.err, p.out.String())
+	s.address = onFreePort(t, func(port string) bool { return s.start(t, port) })
+	return s
+}
+
+func newPostgres(t *testing.T, args []string) *postgresServer {
+	t.Helper()
+	s := &postgresServer{home: t.TempDir(), owner: unprivileged(t), args: args}
+	if s.owner != nil {
+		// The directory above is for its maker alone.
+		err := errors.Join(os.Chmod(filepath.Dir(s.home), 0o711), os.Chown(s.home, int(s.owner.Uid), int(s.owner.Gid)))
+		if err != nil {
+			t.Fatal(err)
 		}
-		// Sessions are cut off: a session left open must not hold up the end.
-		t.Cleanup(func() { _ = p.end(syscall.SIGINT) })
-		return bound
+	}
+	return s
+}
+
+func (s *postgresServer) data() string { return filepath.Join(s.home, "data") }
+
+// command is a program that works on the files of the server.
+func (s *postgresServer) command(name string, args ...string) *exec.Cmd {
+	c := exec.Command(name, args...)
+	c.Dir = s.home
+	c.Env = append(os.Environ(), "LC_ALL=C")
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: s.owner}
+	return c
+}
+
+// start starts the server on port, and waits until it answers there. It returns
+// false if it could not have the port.
+func (s *postgresServer) start(t *testing.T, port string) (bound bool) {
+	t.Helper()
+	s.process = startProcess(t, s.command(program(t, "postgres", postgresBin), append([]string{"-D", s.data(), "-p", port,
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=" + s.home,
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_wal_size=4GB"}, s.args...)...))
+	eventually(t, "postgres answers", func() bool {
+		bound = dataDirectory(net.JoinHostPort("127.0.0.1", port)) == s.data()
+		return bound || s.ended()
 	})
+	if !bound && !strings.Contains(s.out.String(), "Address already in use") {
+		t.Fatalf("postgres ended: %v\n%s", s.err, s.out.String())
+	}
+	// Sessions are cut off: a session left open must not hold up the end.
+	p := s.process
+	t.Cleanup(func() { _ = p.end(syscall.SIGINT) })
+	return bound
 }
 
 // dataDirectory asks the server at address where its files are; empty if it

@@ -23,12 +23,13 @@ import (
 type redisServer struct {
 	*process
 	address string
+	args    []string // of this one
 }
 
-// startRedis starts a Redis server on a free port.
-func startRedis(t *testing.T) *redisServer {
+// startRedis starts a Redis server on a free port, with args such as "--maxmemory", "1gb".
+func startRedis(t *testing.T, args ...string) *redisServer {
 	t.Helper()
-	r := &redisServer{}
+	r := &redisServer{args: args}
 	r.address = onFreePort(t, func(port string) bool { return r.start(t, port) })
 	return r
 }
@@ -37,8 +38,8 @@ func startRedis(t *testing.T) *redisServer {
 // false if it could not have the port.
 func (r *redisServer) start(t *testing.T, port string) (bound bool) {
 	t.Helper()
-	r.process = startProcess(t, exec.Command(program(t, "redis-server"),
-		"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--appendonly", "no"))
+	r.process = startProcess(t, exec.Command(program(t, "redis-server"), append([]string{
+		"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--appendonly", "no"}, r.args...)...))
 	mine := fmt.Sprintf("process_id:%d\r\n", r.cmd.Process.Pid)
 	eventually(t, "redis-server answers", func() bool {
 		bound = strings.Contains(redisInfo(net.JoinHostPort("127.0.0.1", port)), mine)
