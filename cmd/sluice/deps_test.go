@@ -95,6 +95,7 @@ var only = map[string]struct {
 // forTests are libraries that only tests import.
 var forTests = []string{
 	"go.uber.org/goleak", "github.com/redis/go-redis", "github.com/jackc/pgx", "github.com/chromedp",
+	"github.com/go-sql-driver/mysql",
 }
 
 // order is which way imports point; a test may go along it from its own layer,
