@@ -31,15 +31,17 @@ func (h Health) String() string {
 type Backend struct {
 	pool, id, address string
 
-	active  atomic.Int64
-	total   atomic.Int64
-	streak  atomic.Int64 // failed dials since the last that succeeded
-	probes  atomic.Int64 // that failed
-	health  atomic.Int32 // a Health; written under the pool's mutex
-	trial   atomic.Int32 // trialNone, trialOpen or trialTaken
-	suspect atomic.Bool
-	greets  atomic.Int32 // see SendProxy
-	removed atomic.Bool  // no member; set after, and cleared before, the snapshot that says so
+	active    atomic.Int64
+	total     atomic.Int64
+	streak    atomic.Int64 // failed dials since the last that succeeded
+	probes    atomic.Int64 // that failed
+	health    atomic.Int32 // a Health; written under the pool's mutex
+	trial     atomic.Int32 // trialNone, trialOpen or trialTaken
+	suspect   atomic.Bool
+	flaws     flaws
+	ejections atomic.Int64
+	greets    atomic.Int32 // see SendProxy
+	removed   atomic.Bool  // no member; set after, and cleared before, the snapshot that says so
 
 	traffic  traffic
 	failures failures // dials that count against it

@@ -35,6 +35,14 @@ func (d *dials) add(took time.Duration) {
 	d.sum.Add(int64(took))
 }
 
+// totals returns how many there were, and how long they took together.
+func (d *dials) totals() (n int64, took time.Duration) {
+	for i := range d.counts {
+		n += d.counts[i].Load()
+	}
+	return n, time.Duration(d.sum.Load())
+}
+
 func (d *dials) durations() Durations {
 	out := Durations{Bounds: dialBounds[:], Counts: make([]int64, len(d.counts)), Sum: time.Duration(d.sum.Load())}
 	for i := range d.counts {

@@ -33,17 +33,25 @@ func (p *Pool) evictLocked(b *Backend, why Why) {
 
 // fellLocked says that a backend went down. The next publication evicts.
 func (p *Pool) fellLocked(e *entry) {
-	if p.policy.CloseDown {
+	if p.policy.CloseDown && !slices.Contains(p.fallen, e.Backend) {
 		p.fallen = append(p.fallen, e.Backend)
 	}
 }
 
-// evictFallenLocked evicts from those that went down before this publication.
+// evictFallenLocked evicts from those that went down before this publication. It
+// does not where the pool panics: who went down is not believed to be worse than
+// another then, and gets new sessions too. That may end before it is up again.
 func (p *Pool) evictFallenLocked() {
-	for _, b := range p.fallen {
-		p.evictLocked(b, WentDown)
-	}
-	p.fallen = nil
+	s := p.current.Load()
+	p.fallen = slices.DeleteFunc(p.fallen, func(b *Backend) bool {
+		if b.Health() == Down && s.has(b) {
+			return false
+		}
+		if b.Health() == Down {
+			p.evictLocked(b, WentDown)
+		}
+		return true
+	})
 }
 
 // departLocked begins to drain a backend that was removed, or evicts at once.

@@ -103,10 +103,9 @@ func (e *entry) stopHold() {
 }
 
 // relentLocked ends the holds of a pool that could use nobody else: refusing
-// everybody helps nobody. A suspect is in use only because it is the last.
+// everybody helps nobody.
 func (p *Pool) relentLocked() {
-	works := func(e *entry) bool { return e.wanted() && e.fit(p.policy) && !e.suspect.Load() }
-	if first(p.roster.entries, works) != nil {
+	if first(p.roster.entries, p.worksLocked) != nil {
 		return
 	}
 	for _, e := range p.roster.entries {

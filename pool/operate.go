@@ -81,6 +81,7 @@ type Patch struct {
 	Weight      *int
 	MaxSessions *int
 	Admin       *Admin
+	Readmit     bool // end its ejection, and forget how often it was
 }
 
 // Patch changes a backend by the API. It wraps ErrNotFound.
@@ -92,6 +93,9 @@ func (p *Pool) Patch(id string, c Patch) error {
 		return notFound(id)
 	}
 	e.set(c)
+	if c.Readmit {
+		p.forgiveLocked(e, "let back in by the API")
+	}
 	if c.Admin != nil {
 		p.setAdminLocked(e, *c.Admin)
 	}
@@ -118,6 +122,10 @@ func (p *Pool) setAdminLocked(e *entry, a Admin) {
 	}
 	from := e.summary(p.policy)
 	probed := e.admin != Maint
+	if a == Maint { // it is serviced: what comes back is another one
+		e.out.stop()
+		e.out = ejection{}
+	}
 	e.admin, e.since.State = a, now()
 	if a == Ready {
 		e.back()

@@ -13,6 +13,7 @@ type Pool struct {
 	name    string
 	hooks   Hooks
 	current atomic.Pointer[snapshot]
+	early   atomic.Int64 // see CountEarly
 	queue   queue
 
 	mu       sync.Mutex // guards all below, entries included
@@ -23,7 +24,8 @@ type Pool struct {
 	picker   Picker    // the newest; its position outlives times with nothing eligible
 	roster   roster
 	leaving  []departure // removed, and not yet out of the published snapshot
-	fallen   []*Backend  // went down, and to be evicted from at the next publication
+	fallen   []*Backend  // went down, and to be evicted from once no new session gets them
+	panics   bool        // at the last publication
 	news     news
 	pacer    *time.Timer // paces slow starts; nil: there are none
 
@@ -158,6 +160,7 @@ func (p *Pool) enterLocked(s Spec, fromFile bool, reason string) *entry {
 	p.greetLocked(e)
 	e.ramp.cold = p.current.Load() != nil // not when the pool starts itself
 	p.holdLocked(e)
+	p.ejectedLocked(e)
 	p.retryLocked(e)
 	p.tellLocked(e, from, e.summary(p.policy), reason)
 	p.tellMembersLocked()
@@ -180,6 +183,7 @@ func (p *Pool) leaveLocked(e *entry, reason string) {
 	p.roster.leave(e, time.Now())
 	e.stopRetry()
 	e.stopHold()
+	e.out.stop()
 	e.trial.CompareAndSwap(trialOpen, trialNone)
 	p.tellMembersLocked()
 }

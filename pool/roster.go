@@ -23,6 +23,7 @@ type entry struct {
 
 	waits bool // not to be used before its first probe result
 	flap  flap
+	out   ejection
 	ramp  ramp
 	retry *time.Timer // opens the next trial
 	last  LastChange
@@ -51,10 +52,10 @@ func (e *entry) member(scale int, onTrial bool) *Member {
 // wanted reports whether the operator lets new sessions in.
 func (e *entry) wanted() bool { return e.admin == Ready && e.weight > 0 }
 
-// fit reports whether health lets new sessions in.
-func (e *entry) fit(pol Policy) bool { return !e.flap.held() && e.healthy(pol) }
+// fit reports whether health, and how its sessions went, let new ones in.
+func (e *entry) fit(pol Policy) bool { return !e.flap.held() && !e.out.on() && e.healthy(pol) }
 
-// healthy is fit for a member that is not held out.
+// healthy is fit for a member that is neither held out nor ejected.
 func (e *entry) healthy(pol Policy) bool {
 	switch e.Health() {
 	case Up:
@@ -142,7 +143,7 @@ func (r *roster) enter(pool string, s Spec) (e, former *entry) {
 	former = first(r.past, func(e *entry) bool { return e.id == s.ID && e.address == s.Address })
 	if former != nil {
 		r.past = slices.DeleteFunc(r.past, func(e *entry) bool { return e == former })
-		e.Backend, e.waits, e.flap = former.Backend, former.waits, former.flap
+		e.Backend, e.waits, e.flap, e.out = former.Backend, former.waits, former.flap, former.out
 	} else {
 		e.Backend = &Backend{pool: pool, id: s.ID, address: s.Address}
 	}

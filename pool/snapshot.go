@@ -52,6 +52,7 @@ func (s *snapshot) others(b *Backend) (n int) {
 // those that left. It keeps the picker if that has nothing to learn.
 func (p *Pool) publishLocked() {
 	p.relentLocked()
+	p.pardonLocked()
 	p.paceLocked()
 	s := &snapshot{policy: p.policy, strategy: p.strategy, eligible: p.eligibleLocked()}
 	old := p.current.Load()
@@ -73,27 +74,20 @@ func (p *Pool) publishLocked() {
 func sameMember(a, b *Member) bool { return *a == *b }
 
 // eligibleLocked returns the members that a new session may get: those that are
-// fit and those on trial; with none fit, and if the policy says so, all.
+// fit and those on trial; with too few fit, and if the policy says so, all.
 func (p *Pool) eligibleLocked() []*Member {
-	var fit, all []*Member
-	proven, scale := 0, p.scaleLocked()
+	c, scale := p.censusLocked(), p.scaleLocked()
+	p.alarmLocked(c)
+	all := c.all(p.policy)
+	var eligible []*Member
 	for _, e := range p.roster.entries {
-		if !e.wanted() {
-			continue
-		}
 		switch {
-		case e.fit(p.policy):
-			fit = append(fit, e.member(scale, false))
-			proven++
+		case !e.wanted():
+		case all || e.fit(p.policy):
+			eligible = append(eligible, e.member(scale, false))
 		case p.onTrialLocked(e):
-			fit = append(fit, e.member(scale, true))
-		}
-		if proven == 0 {
-			all = append(all, e.member(scale, false))
+			eligible = append(eligible, e.member(scale, true))
 		}
 	}
-	if proven == 0 && p.policy.TryAll {
-		return all
-	}
-	return fit
+	return eligible
 }

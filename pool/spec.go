@@ -81,13 +81,14 @@ type Config struct {
 
 // Hooks report what happens inside a pool. Each may be nil. They are called
 // outside the pool's mutex, so they may call the pool, and must not block.
-// Changed, Members and Evict are called one at a time, in the order of the changes, by
+// Changed, Members, Evict and Panicked are called one at a time, in the order of the changes, by
 // a goroutine that caused one; what a hook causes is reported after it returns.
 type Hooks struct {
 	Changed   func(Change)   // a backend's health, admin state or membership changed
 	Suspected func(*Backend) // a dial failed: probe this backend now
 	Members   func()         // the set of backends to be probed changed: see Pool.Probed
 	Evict     func(Eviction) // sessions of a backend are to end; called by a timer, too
+	Panicked  func(Panic)    // a panic of the pool began or ended
 }
 
 // Change is one transition of one backend.

@@ -12,6 +12,7 @@ type Status struct {
 	Strategy       string          `json:"strategy"`
 	StrategyOrigin string          `json:"strategy_origin"`          // config or api
 	Eligible       int             `json:"eligible"`                 // backends a new session may get, full ones included
+	Panic          bool            `json:"panic"`                    // too few are up, and all are used
 	QueueMax       int             `json:"queue_max"`                // sessions that may wait; 0 is none
 	Queued         int64           `json:"queued"`                   // sessions that wait now
 	QueuedTotal    int64           `json:"queued_total"`             // sessions that had to wait
@@ -42,9 +43,13 @@ type BackendStatus struct {
 	BytesToClient int64      `json:"bytes_to_client"`
 	DrainEnds     time.Time  `json:"drain_ends,omitzero"` // when the sessions of one that is drained or removed end; zero: not by order
 	LastChange    LastChange `json:"last_change"`
-	Effective     float64    `json:"effective_weight"`    // less while it starts slowly
-	Starting      bool       `json:"starting"`            // slow_start is under way
-	HeldUntil     time.Time  `json:"held_until,omitzero"` // it flaps, and gets nothing before
+	Effective     float64    `json:"effective_weight"`       // less while it starts slowly
+	Starting      bool       `json:"starting"`               // slow_start is under way
+	HeldUntil     time.Time  `json:"held_until,omitzero"`    // it flaps, and gets nothing before
+	EjectedUntil  time.Time  `json:"ejected_until,omitzero"` // its sessions went wrong, and it gets no new ones before
+	Ejections     int64      `json:"ejections"`
+	EarlyResets   int64      `json:"early_resets"` // sessions that it reset soon after they had begun: see Pool.CountEarly
+	Empty         int64      `json:"empty"`        // other sessions that it ended first, without a byte to the client
 
 	FailuresBy map[string]int64 `json:"-"` // DialFailures by reason; all of them
 	Dials      Durations        `json:"-"` // dials that succeeded or count against it
@@ -61,6 +66,7 @@ func (p *Pool) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := Status{Name: p.name, Strategy: p.strategy.Name, StrategyOrigin: "config", Eligible: p.Eligible()}
+	s.Panic = p.panics
 	s.QueueMax, s.Queued = p.policy.QueueMax, p.queue.length.Load()
 	s.QueuedTotal, s.QueueTimeouts = p.queue.total.Load(), p.queue.timeouts.Load()
 	if !p.strategy.same(p.file) {
@@ -116,6 +122,10 @@ func (e *entry) status(state, admin string) BackendStatus {
 		Effective:     e.ramp.of(float64(e.weight)),
 		Starting:      e.ramp.starting(),
 		HeldUntil:     e.flap.until,
+		EjectedUntil:  e.out.until,
+		Ejections:     e.ejections.Load(),
+		EarlyResets:   e.flaws.early.Load(),
+		Empty:         e.flaws.empty.Load(),
 		MaxSessions:   e.maxSessions,
 		State:         state,
 		Admin:         admin,

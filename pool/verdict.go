@@ -31,7 +31,7 @@ func (p *Pool) judgeLocked(e *entry, h Health, reason string) {
 	switch h {
 	case Up:
 		e.succeeded()
-		reason += e.flap.rose(reason, time.Now())
+		reason += e.flap.rose(reason, time.Now()) + e.out.still(time.Now())
 	case Down:
 		reason += e.flap.fell(time.Now())
 		p.holdLocked(e)
@@ -112,7 +112,7 @@ func (p *Pool) proved(b *Backend, onTrial bool) {
 
 // onTrialLocked reports whether a member is to be had by one trial session.
 func (p *Pool) onTrialLocked(e *entry) bool {
-	return e.Health() == Down && !p.policy.Probed && e.trial.Load() != trialNone
+	return e.Health() == Down && !p.policy.Probed && !e.out.on() && e.trial.Load() != trialNone
 }
 
 // retryLocked makes the retry timer of a member fit its state: it runs while the

@@ -73,6 +73,7 @@ func (s *Session) Ended(now time.Time, side Side, err error) Verb {
 		s.setCause(LocalFault)
 		return s.end(now, Abort)
 	case s.ended.has(side), s.broken.has(side) && err == nil:
+		s.blame(now, side, false)
 		s.ended.add(side)
 		s.setCause(closedBy(side))
 		return s.end(now, [2]Verb{Client: Abort, Backend: Linger}[side])
@@ -81,6 +82,7 @@ func (s *Session) Ended(now time.Time, side Side, err error) Verb {
 		s.progressed(now)
 		return None
 	case err != nil:
+		s.blame(now, side, true)
 		s.setCause([2]Cause{ClientReset, BackendReset}[side])
 		return s.end(now, Abort)
 	case s.ended.has(side.Other()):
@@ -88,10 +90,32 @@ func (s *Session) Ended(now time.Time, side Side, err error) Verb {
 		s.setCause(closedBy(s.first))
 		return s.end(now, Finish)
 	}
+	s.blame(now, side, false)
 	s.ended.add(side)
 	s.first = side
 	s.progressed(now)
 	return HalfClose
+}
+
+// blame tells the pool that the backend ended the session, if it did so before
+// anybody else. A client that left first is no sign: it may have looked whether
+// somebody listens, and nothing more.
+func (s *Session) blame(now time.Time, side Side, reset bool) {
+	if side == Client || s.ended != 0 || s.broken.has(Client) || !reset && s.moved[Backend] > 0 {
+		return
+	}
+	s.lease.EndedFirst(reset, s.moved[Backend] == 0, s.age(now)-s.connected())
+}
+
+// connected returns when the backend was reached, since the start.
+func (s *Session) connected() time.Duration {
+	switch {
+	case s.rest == nil:
+		return s.dial
+	case len(s.rest.attempts) == 0:
+		return s.rest.picked + s.dial
+	}
+	return s.rest.picked + s.rest.attempts[len(s.rest.attempts)-1].Took
 }
 
 func closedBy(side Side) Cause {
