@@ -24,7 +24,7 @@ func Ask(dial Dial, send []byte, expect *regexp.Regexp) Probe {
 			hear = hearGreeting
 		}
 		err = within(ctx, c, func() error { return a.talk(c) })
-		afterwards(ctx, func(ctx context.Context) { part(ctx, c, hear) })
+		Afterwards(ctx, func(ctx context.Context) { part(ctx, c, hear) })
 		return err
 	}
 }

@@ -28,7 +28,7 @@ func HTTP(dial Dial, r Request) Probe {
 			return err
 		}
 		err = within(ctx, c, func() error { return r.talk(c, t) })
-		afterwards(ctx, func(ctx context.Context) { part(ctx, c, hearAll) })
+		Afterwards(ctx, func(ctx context.Context) { part(ctx, c, hearAll) })
 		return err
 	}
 }

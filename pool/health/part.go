@@ -62,10 +62,11 @@ func withAfterwork(ctx context.Context, running *sync.WaitGroup) context.Context
 	return context.WithValue(ctx, afterworkKey{}, afterwork{ctx, running})
 }
 
-// afterwards does work that the verdict need not wait for. Its context is not
-// the probe's, which ends with the verdict, but that of the Run which waits for
-// it; without a Run the caller waits.
-func afterwards(ctx context.Context, work func(context.Context)) {
+// Afterwards does work of a probe that the verdict need not wait for, or that may
+// outlast it. Its context is not the probe's, which ends with the verdict, but
+// that of the Run which waits for it; without a Run the caller waits, and the
+// context is the probe's. Work must return soon after its context ends.
+func Afterwards(ctx context.Context, work func(context.Context)) {
 	if a, ok := ctx.Value(afterworkKey{}).(afterwork); ok {
 		a.running.Go(func() { work(a.ctx) })
 		return

@@ -18,7 +18,7 @@ func TCP(dial Dial) Probe {
 		if err != nil {
 			return err
 		}
-		afterwards(ctx, func(ctx context.Context) { part(ctx, c, hearGreeting) })
+		Afterwards(ctx, func(ctx context.Context) { part(ctx, c, hearGreeting) })
 		return nil
 	}
 }
