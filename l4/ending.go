@@ -18,6 +18,9 @@ func (c *conn) obey(v session.Verb, side session.Side) {
 	case session.Finish, session.Linger, session.Reset:
 		c.stop(session.Client)
 		c.stop(session.Backend)
+		if !c.session.WaitsFor(session.Backend) {
+			c.socks[session.Backend].SetWriteDeadline(longAgo)
+		}
 	case session.Abort:
 		if c.ended[side] {
 			c.socks[side.Other()].CloseWrite() // the end came before the failure, and goes out before it
@@ -128,12 +131,14 @@ const (
 func (c *conn) flush() {
 	c.mu.Lock()
 	verb, deadline := c.verb, c.session.Deadline()
+	waits := [2]bool{c.session.WaitsFor(session.Client), c.session.WaitsFor(session.Backend)}
 	c.mu.Unlock()
 	if verb != session.Abort && verb != session.Reset {
 		return
 	}
 	wait := flushPollMin
-	for time.Now().Before(deadline) && (owes(c.socks[session.Client]) || owes(c.socks[session.Backend])) {
+	owed := func(side session.Side) bool { return waits[side] && owes(c.socks[side]) }
+	for time.Now().Before(deadline) && (owed(session.Client) || owed(session.Backend)) {
 		time.Sleep(wait)
 		wait = min(2*wait, flushPollMax)
 	}

@@ -62,6 +62,36 @@ func TestOnDownWithAReaderThatStopped(t *testing.T) {
 	})
 }
 
+// What a backend that is down has not taken holds up nobody: its client hears of it
+// at once, and not when the time of a polite ending is over. A busy machine is
+// late too, but not each time it is asked.
+func TestOnDownDoesNotWaitForTheBackend(t *testing.T) {
+	onEngines(t, func(t *testing.T, start starter) {
+		r := start(t, setup{})
+		var took []time.Duration
+		for range 10 {
+			client, backend := r.pair()
+			clog(client)
+			began := time.Now()
+			if n := r.engine.End(session.Match{}, session.OnDown); n != 1 {
+				t.Fatalf("%d sessions took the order", n)
+			}
+			if _, err := io.Copy(io.Discard, client); !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("the client saw %v, want a reset", err)
+			}
+			took = append(took, time.Since(began))
+			backend.Close()
+			if rec := r.record(); rec.Cause != session.OnDown || rec.Code != "DD" {
+				t.Errorf("record %+v", rec)
+			}
+			if took[len(took)-1] < session.LingerTime/2 {
+				return
+			}
+		}
+		t.Errorf("the resets came after %v, time after time", took)
+	})
+}
+
 // clog writes until the other end takes no more.
 func clog(c net.Conn) (written int64) {
 	piece := make([]byte, 64<<10)

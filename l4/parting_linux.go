@@ -132,7 +132,7 @@ func (l *loop) flush(d *duplex) {
 // owes reports whether a side has bytes to come that its peer may still take.
 // The queue of a connection that is reset keeps its length.
 func (l *loop) owes(d *duplex, side session.Side) bool {
-	return l.unsent(d, side) > 0 && !l.isReset(d, side)
+	return d.brain.WaitsFor(side) && l.unsent(d, side) > 0 && !l.isReset(d, side)
 }
 
 func (l *loop) isReset(d *duplex, side session.Side) bool {

@@ -65,6 +65,43 @@ func TestIdleTimeout(t *testing.T) {
 	})
 }
 
+// A session ends for its age however busy it is, with an end and not a reset, and
+// nothing of what went through it before is lost.
+func TestMaxAge(t *testing.T) {
+	const age = 600 * time.Millisecond
+	onEngines(t, func(t *testing.T, start starter) {
+		sides(t, func(t *testing.T, from session.Side) { // who is busy
+			set := defaults()
+			set.MaxAge, set.AgeJitter, set.IdleTimeout = age, 20, time.Minute
+			r := start(t, setup{set: set})
+			e := r.ends()
+			e[session.Client].read()
+			e[session.Backend].read()
+			var at int64
+			for ended := false; !ended; {
+				select {
+				case <-e[from].over:
+					ended = true
+				case <-time.After(age / 50):
+					if e[from].send(at, 1000) != nil {
+						t.Fatal("the session took no more before it ended")
+					}
+					at += 1000
+				}
+			}
+			e[from].mustSee(0, "end")
+			e[from].Close()
+			if saw := e[from.Other()].saw(); saw.how != "end" || saw.bytes == 0 {
+				t.Errorf("the other end saw %v", saw)
+			}
+			e[from.Other()].Close()
+			if rec := r.mustEnd(session.MaxAge, "KD"); rec.Total < age*8/10 {
+				t.Errorf("it ended at the age of %v, want %v at least", rec.Total, age*8/10)
+			}
+		})
+	})
+}
+
 // The half-close limit counts from the last byte, not from the end.
 func TestHalfCloseTimeoutCountsFromTheLastByte(t *testing.T) {
 	const half = 600 * time.Millisecond

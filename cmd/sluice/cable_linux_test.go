@@ -1,15 +1,19 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"sluice/l4/l4test"
 )
@@ -91,10 +95,13 @@ func TestCableIsPulled(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: a network of its own needs root")
 	}
+	const down = "fall = 2\ntimeout = \"100ms\""
 	for _, c := range []struct{ name, frontend, pool, health, says, cause string }{
 		{"idle", `keepalive = { idle = "1s", interval = "1s", count = 2 }`, "", "", "", "backend_reset"},
 		{"data", `user_timeout = "1s"`, "", "", "anybody there?", "backend_reset"},
-		{"down", "", `on_down = "close"`, "fall = 2\ntimeout = \"100ms\"", "", "on_down"},
+		{"down", "", `on_down = "close"`, down, "", "on_down"},
+		{"down-data", "", `on_down = "close"`, down, "anybody there?", "on_down"},
+		{"down-full", "", `on_down = "close"`, down, strings.Repeat("anybody there?", 1<<20), "on_down"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			onDaemons(t, func(t *testing.T, process string) {
@@ -107,10 +114,17 @@ func TestCableIsPulled(t *testing.T) {
 				d := startDaemon(t, jsonLog+process+"[admin]\nlisten = \"\"\n"+frontendText("web", "unix:"+path, "p", c.frontend)+pool)
 				client := reached(t, path)
 				pull()
-				fmt.Fprint(client, c.says)
+				go fmt.Fprint(client, c.says) // more than buffers hold waits for the end
 				eventually(t, "the session ends", func() bool {
 					return slices.ContainsFunc(d.lines("session"), func(line map[string]any) bool { return line["cause"] == c.cause })
 				})
+				if c.cause != "on_down" {
+					return
+				}
+				client.SetReadDeadline(time.Now().Add(patience))
+				if _, err := io.Copy(io.Discard, client); !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("the client saw %v, want a reset", err)
+				}
 			})
 		})
 	}

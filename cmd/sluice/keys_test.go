@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,6 +93,50 @@ func TestSilenceKeysAreLive(t *testing.T) {
 				t.Errorf("with %s: got cause %v", keys, got)
 			}
 		}
+	})
+}
+
+// Sessions end for their age, whoever is busy, those that began under the key and
+// no others; with a jitter, sessions of one moment end at different ages.
+func TestSessionAgeKeysAreLive(t *testing.T) {
+	onDaemons(t, func(t *testing.T, process string) {
+		a := l4test.Serve(t, l4test.Tag("A"))
+		text := func(keys ...string) string {
+			return process + head + frontendText("web", free, "p", keys...) + poolText("p", "", "A="+a.Addr)
+		}
+		d := startDaemon(t, text())
+		web := d.frontend("web").Listen
+		older, _ := open(t, web)
+		ages := func(n int, keys ...string) (ms []float64) {
+			t.Helper()
+			d.mustReload(text(keys...))
+			before := len(d.lines("session"))
+			var held []net.Conn
+			for range n {
+				c, _ := open(t, web)
+				held = append(held, c)
+			}
+			for _, c := range held {
+				wantEnd(t, c)
+			}
+			eventually(t, "the lines", func() bool { return len(d.lines("session")) == before+n })
+			for _, line := range d.lines("session")[before:] {
+				if line["cause"] != "max_age" || line["code"] != "KD" {
+					t.Errorf("with %s: got line %v", keys, line)
+				}
+				ms = append(ms, line["total_ms"].(float64))
+			}
+			return ms
+		}
+		for _, age := range ages(3, `max_session_age = "300ms"`, "max_session_age_jitter = 0") {
+			if age < 300 {
+				t.Errorf("without jitter one ended at %v ms", age)
+			}
+		}
+		if got := ages(20, `max_session_age = "2s"`, "max_session_age_jitter = 100"); slices.Min(got) > 1900 {
+			t.Errorf("with all of it for jitter 20 sessions got %v ms old", got)
+		}
+		echoes(t, older)
 	})
 }
 

@@ -24,6 +24,8 @@ const (
 	OnDown           Cause = "on_down"            // its backend went down
 	Removed          Cause = "removed"            // its backend was removed
 	Drained          Cause = "drained"            // its backend was drained, and the time for that is over
+	MaxAge           Cause = "max_age"            // it lasted as long as its frontend allows
+	Rebalanced       Cause = "rebalanced"         // its backend has more sessions than its share
 )
 
 // The causes of a client that was not let in once its header was waited for. It
@@ -41,6 +43,7 @@ var causes = [...]Cause{
 	"", ClientClosed, BackendClosed, ClientReset, BackendReset, Idle, HalfCloseTimeout,
 	ConnectFailed, ClientLeft, NoBackend, BackendLimit, QueueTimeout, LocalFault, Killed, Shutdown,
 	Denied, ClientLimit, ClientRate, BadHeader, HeaderTimeout, OnDown, Removed, Drained,
+	MaxAge, Rebalanced,
 }
 
 // place returns where c is among the causes; what is not among them is a defect

@@ -37,7 +37,7 @@ func TestCodeOfAnIdleSession(t *testing.T) {
 // Causes that orders bring are KD, but for a backend that went down.
 func TestCodeOfAnOrder(t *testing.T) {
 	for cause, want := range map[session.Cause]string{
-		session.Killed: "KD", session.Shutdown: "KD", session.Removed: "KD", session.Drained: "KD", session.OnDown: "DD",
+		session.Killed: "KD", session.Shutdown: "KD", session.Removed: "KD", session.Drained: "KD", session.Rebalanced: "KD", session.OnDown: "DD",
 	} {
 		w := connected(t, defaults(), 0)
 		w.Asked(w.now, cause)
@@ -71,6 +71,8 @@ func TestNamesOfCauses(t *testing.T) {
 		{session.OnDown, "on_down", false, false},
 		{session.Removed, "removed", false, false},
 		{session.Drained, "drained", false, false},
+		{session.MaxAge, "max_age", false, false},
+		{session.Rebalanced, "rebalanced", false, false},
 	} {
 		if string(c.cause) != c.word || c.cause.Refused() != c.refused || c.cause.Normal() != c.normal {
 			t.Errorf("%s: refused %v, normal %v; want %s, %v, %v", c.cause, c.cause.Refused(), c.cause.Normal(), c.word, c.refused, c.normal)

@@ -18,13 +18,27 @@ func (s *Session) Deadline() time.Time {
 	default:
 		return time.Time{}
 	}
-	limit, _ := s.limit()
-	if limit == 0 || s.backend() == nil {
+	if s.backend() == nil {
 		return time.Time{}
 	}
-	// Looks go on while the queues are empty: a peer may stall right after one,
-	// and Moved alone makes no engine look at the deadline.
-	return s.started.Add(min(s.looked+limit/looks, s.progress+limit+s.origin.Lag))
+	at := s.lifetime()
+	if limit, _ := s.limit(); limit > 0 {
+		// Looks go on while the queues are empty: a peer may stall right after one,
+		// and Moved alone makes no engine look at the deadline.
+		at = sooner(at, min(s.looked+limit/looks, s.progress+limit+s.origin.Lag))
+	}
+	if at == 0 {
+		return time.Time{}
+	}
+	return s.started.Add(at)
+}
+
+// sooner returns the lesser of two moments, of which 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // limit returns the shorter of the limits in force, and its cause.
@@ -44,16 +58,21 @@ func (s *Session) Expired(now time.Time, unsent [2]int) Verb {
 	if s.ending != None {
 		return s.lingerOver(now)
 	}
-	limit, cause := s.limit()
-	if limit == 0 || s.backend() == nil {
+	if s.backend() == nil {
 		return None
 	}
-	s.look(now, unsent)
-	if s.age(now)-s.progress < limit+s.origin.Lag {
-		return None
+	if limit, cause := s.limit(); limit > 0 {
+		s.look(now, unsent)
+		if s.age(now)-s.progress >= limit+s.origin.Lag {
+			s.setCause(cause)
+			return s.end(now, Linger)
+		}
 	}
-	s.setCause(cause)
-	return s.end(now, Linger)
+	if life := s.lifetime(); life > 0 && s.age(now) >= life {
+		s.setCause(MaxAge)
+		return s.end(now, Linger)
+	}
+	return None
 }
 
 // look compares the send queues. The first look since the last progress finds

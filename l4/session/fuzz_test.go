@@ -35,6 +35,7 @@ func FuzzSession(f *testing.F) {
 		"\x0c\x01\x10nqlc",                   // queued, and gone
 		"\x0c\x01\x10nqT\x06wc",              // queued in vain
 		"\x0d\x01\x12nD\x00qhwdmeE",          // queued after a refusal
+		"\x22\x00\x01ndmTmTmTmTmTxTxTx",      // as old as it may be
 		"\x02\x00\x06np\x00p\x02ndmeEc",      // a header in parts
 		"\x02\x00\x0ep\x04ndp\x01",           // something else where a header has to be
 		"\x02\x00\x06np\x00P\x00dmgaxc",      // none in time
@@ -99,6 +100,9 @@ func newFuzz(t *testing.T, data []byte) *fuzz {
 	z.set.IdleTimeout = time.Duration(b>>2&3) * 4 * time.Second
 	z.set.HalfCloseTimeout = time.Duration(b>>4&3) * 3 * time.Second
 	z.lag = time.Duration(c&3) * 250 * time.Millisecond
+	if (a^c)>>5&1 != 0 {
+		z.set.MaxAge, z.set.AgeJitter = 7*time.Second, int(b%101)
+	}
 	if c&4 != 0 {
 		z.awaitHeader(session.AcceptHeaders + session.HeaderMode(c>>3&1))
 	}
@@ -161,7 +165,7 @@ func (z *fuzz) event(b byte) {
 	case 'g':
 		z.gone()
 	case 'a':
-		z.asked(pick([]session.Cause{session.Killed, session.Shutdown, session.OnDown, session.Removed, session.Drained}, z.byte()))
+		z.asked(pick([]session.Cause{session.Killed, session.Shutdown, session.OnDown, session.Removed, session.Drained, session.Rebalanced}, z.byte()))
 	case 'm':
 		z.bytesMoved(session.Side(z.byte()%2), int64(z.byte()))
 	case 'e':
@@ -262,7 +266,7 @@ func (z *fuzz) asked(c session.Cause) {
 		want = session.Reset
 	case z.relaying:
 		want = session.Linger
-	case dialing && c != session.Killed && c != session.Shutdown:
+	case dialing && c != session.Killed && c != session.Shutdown && c != session.Rebalanced:
 		z.diverted(v, c)
 		return
 	default:
@@ -347,7 +351,10 @@ func (z *fuzz) expired(unsent [2]int) {
 			limit, cause = half, session.HalfCloseTimeout
 		}
 		if silent := z.now.Sub(z.progress); limit == 0 || silent < limit+z.lag {
-			z.t.Fatalf("ended after %v of silence, the limit is %v", silent, limit)
+			cause = session.MaxAge
+			if age := z.now.Sub(began); z.set.MaxAge == 0 || age < z.set.MaxAge-z.set.MaxAge*time.Duration(z.set.AgeJitter)/100 {
+				z.t.Fatalf("ended after %v of silence, the limit is %v; at the age of %v of %v", silent, limit, age, z.set.MaxAge)
+			}
 		}
 		z.verb, z.cause = v, cause
 	case v == session.Cut && (z.verb == session.Linger || z.verb == session.Abort || z.verb == session.Reset):

@@ -33,7 +33,7 @@ func (z *fuzz) half() bool { return z.HalfClosed() || z.broken != [2]bool{} }
 
 // checkDeadline wants a deadline wherever something is waited for.
 func (z *fuzz) checkDeadline() {
-	limited := z.set.IdleTimeout > 0 || z.set.HalfCloseTimeout > 0 && z.half()
+	limited := z.set.IdleTimeout > 0 || z.set.HalfCloseTimeout > 0 && z.half() || z.set.MaxAge > 0
 	want := false
 	switch {
 	case z.closed || !z.relaying:

@@ -130,3 +130,8 @@ func (s *Session) end(now time.Time, v Verb) Verb {
 	s.ending, s.over = v, s.age(now)+LingerTime
 	return v
 }
+
+// WaitsFor reports whether the ending, an Abort or a Reset, lets what is queued for
+// that side go out first. A Reset does not for the backend, which is down: what
+// nobody acknowledges would keep the client from hearing of it.
+func (s *Session) WaitsFor(side Side) bool { return s.ending != Reset || side == Client }

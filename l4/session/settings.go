@@ -12,7 +12,7 @@ type Settings struct {
 	HalfCloseTimeout time.Duration // no progress after one side has ended; 0 is never
 	KeepAlive        KeepAlive     // both sockets
 	UserTimeout      time.Duration // TCP_USER_TIMEOUT; 0 is off
-	MaxAge           time.Duration // of a session; 0 is no limit
+	MaxAge           time.Duration // from when its backend was picked; 0 is no limit
 	AgeJitter        int           // percent of MaxAge, the last of it, in which a session's own limit lies
 }
 

@@ -55,7 +55,7 @@ const (
 	Finish                // both directions ended: close both sockets
 	Linger                // end politely: deliver what was read, shut both write sides, discard input to its end
 	Abort                 // pass an end that was read on; stop reading from the living side, let what is queued go out, then RST to both
-	Reset                 // stop reading from both sides, let what is queued go out, then RST to both
+	Reset                 // stop reading from both sides, let what is queued for the client go out, then RST to both
 	Redial                // not relaying yet: give up the lookup or dial under way, and call Diverted
 	Cut                   // RST to both at once: the time for Linger, Abort or Reset is over
 )

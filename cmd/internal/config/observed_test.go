@@ -47,6 +47,8 @@ var observed = map[string]string{
 	"[[frontend]].idle_timeout":            "cmd/sluice.TestSilenceKeysAreLive",
 	"[[frontend]].half_close_timeout":      "cmd/sluice.TestSilenceKeysAreLive",
 	"[[frontend]].user_timeout":            "cmd/sluice/internal/balancer.TestSocketKeysAreLive",
+	"[[frontend]].max_session_age":         "cmd/sluice.TestSessionAgeKeysAreLive",
+	"[[frontend]].max_session_age_jitter":  "cmd/sluice.TestSessionAgeKeysAreLive",
 	"[[frontend]].max_sessions":            "cmd/sluice.TestSessionLimitKeysAreLive",
 	"[[frontend]].max_sessions_per_client": "cmd/sluice.TestClientLimitKeysAreLive",
 	"[[frontend]].max_rate_per_client":     "cmd/sluice.TestClientLimitKeysAreLive",
@@ -100,7 +102,6 @@ var observed = map[string]string{
 // pending are keys whose effect is still to be built.
 var pending = strings.Fields(`
 	[process].zone [process].resolver
-	[[frontend]].max_session_age [[frontend]].max_session_age_jitter
 	[[pool]].hold_timeout [[pool]].release_rate [[pool]].single [[pool]].panic_threshold [[pool]].backup_minimum
 	[[pool]].zone_minimum [[pool]].hash_balance_factor [[pool]].resolve_interval
 	[pool.health].role [pool.health].user [pool.health].password_file [pool.health].password_env
