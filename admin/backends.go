@@ -189,6 +189,7 @@ func (s *Server) patchBackend(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
+	patch.By = c.by()
 	s.orders.Lock()
 	defer s.orders.Unlock()
 	was := backendOf(p, c.name)

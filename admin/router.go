@@ -72,6 +72,10 @@ var (
 	one      = methods{"DELETE": (*Server).endSession}
 	reload   = methods{"POST": (*Server).reload}
 	override = methods{"DELETE": (*Server).forget}
+	explain  = methods{"GET": (*Server).explain}
+	// events is what backend is for an id that ends in /events, or else the events
+	// of the one before that.
+	events = methods{"GET": (*Server).showEvents, "DELETE": (*Server).removeBackend, "PATCH": (*Server).patchBackend}
 )
 
 // find looks a path up. It is given the path as the client escaped it, so that
@@ -95,6 +99,10 @@ func find(escaped string) (target, error) {
 		return target{kind: steering, methods: override}, nil
 	case first == "backends" && !deeper:
 		return target{kind: steering, methods: backends}, nil
+	case first == "explain" && !deeper:
+		return target{kind: steering, methods: explain}, nil
+	case first == "backends" && strings.HasSuffix(rest, eventsOf):
+		return named(target{kind: steering, methods: events}, rest)
 	case first == "backends":
 		return named(target{kind: steering, methods: backend}, rest)
 	case first == "sessions" && !deeper:
@@ -149,5 +157,5 @@ func findFor(s Scope, escaped string) (target, error) {
 
 func nowhere() (target, error) {
 	return target{kind: steering}, answer.Refuse(http.StatusNotFound, "no such path; there is "+
-		"/status, /backends, /backends/ID, /sessions, /sessions/ID, /pools/NAME, /overrides, /reload, /healthz, /readyz, /readyz/FRONTEND, /metrics, /proxy and /pools/NAME/proxy")
+		"/status, /backends, /backends/ID, /backends/ID/events, /explain, /sessions, /sessions/ID, /pools/NAME, /overrides, /reload, /healthz, /readyz, /readyz/FRONTEND, /metrics, /proxy and /pools/NAME/proxy")
 }

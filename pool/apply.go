@@ -43,12 +43,14 @@ func (p *Pool) adoptLocked(pol Policy) {
 // takeOver makes s the file's entry, and each value of it that changed the one in
 // force; an override of a value that did not change stands.
 func (e *entry) takeOver(s Spec) {
+	weight, most := e.weight, e.maxSessions
 	if e.spec.Weight != s.Weight {
-		e.weight = s.Weight
+		weight = s.Weight
 	}
 	if e.spec.MaxSessions != s.MaxSessions {
-		e.maxSessions = s.MaxSessions
+		most = s.MaxSessions
 	}
+	e.become(weight, most, "the file")
 	e.greets.Store(int32(s.SendProxy))
 	e.fromFile, e.spec = true, s
 }

@@ -46,6 +46,7 @@ type Backend struct {
 	traffic  traffic
 	failures failures // dials that count against it
 	dials    dials
+	events   events
 }
 
 // A backend that dials took out, in a pool without probes, comes back through

@@ -21,6 +21,18 @@ const (
 	WasDrained            // by its admin state, and the time for that is over
 )
 
+// String says it in words.
+func (w Why) String() string {
+	switch w {
+	case WentDown:
+		return "it went down"
+	case WasRemoved:
+		return "it was removed"
+	default:
+		return "its time to drain is over"
+	}
+}
+
 // evictLocked has the sessions of b end. No new one must get b any more: whoever
 // picks has to see that before it can be told of the eviction.
 func (p *Pool) evictLocked(b *Backend, why Why) {
@@ -28,6 +40,7 @@ func (p *Pool) evictLocked(b *Backend, why Why) {
 		return
 	}
 	ev := Eviction{b, why, time.Now()}
+	b.events.noteAt(ev.At, EventEvict, "its sessions end: "+why.String())
 	p.news.queue = append(p.news.queue, func() { p.hooks.Evict(ev) })
 }
 

@@ -34,7 +34,8 @@ func (p *Pool) forgetLocked(e *entry) {
 		p.leaveLocked(e, "forgotten by the API")
 		return
 	}
-	e.weight, e.maxSessions = e.spec.Weight, e.spec.MaxSessions
+	e.become(e.spec.Weight, e.spec.MaxSessions, "the API, which forgot its own")
+	e.by = ""
 	p.setAdminLocked(e, Ready)
 }
 

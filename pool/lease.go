@@ -1,5 +1,7 @@
 package pool
 
+import "fmt"
+
 // Lease is one session's right to use one backend. Its zero value holds nothing.
 // It belongs to one owner and is not safe for concurrent use; it must not be
 // copied once filled. Releasing twice is harmless.
@@ -59,9 +61,19 @@ func (l *Lease) Failed(reason string, err error) {
 	}
 	b.failures.add(reason)
 	b.streak.Add(1)
+	b.events.note(EventDial, failure(reason, err, onTrial))
 	l.onTrial = false // p.failed ends the trial
 	l.Release()
 	p.failed(b, onTrial, reason, err)
+}
+
+// failure is the evidence of a dial that failed.
+func failure(reason string, err error, onTrial bool) string {
+	text := fmt.Sprintf("%s: %s", reason, sourceless(err.Error()))
+	if onTrial {
+		text = "of its trial session: " + text
+	}
+	return text
 }
 
 // Release gives the slot back.

@@ -12,11 +12,20 @@ type news struct {
 // tellLocked records a transition.
 func (p *Pool) tellLocked(e *entry, from, to, reason string) {
 	e.last = LastChange{At: time.Now(), Reason: reason}
+	e.events.noteAt(e.last.At, EventState, transition(from, to)+": "+reason)
 	if p.hooks.Changed == nil {
 		return
 	}
 	c := Change{At: e.last.At, Pool: p.name, Backend: e.id, Address: e.address, From: from, To: to, Reason: reason}
 	p.news.queue = append(p.news.queue, func() { p.hooks.Changed(c) })
+}
+
+// transition says how a state changed, if it did.
+func transition(from, to string) string {
+	if from == "" || from == to {
+		return to
+	}
+	return from + " -> " + to
 }
 
 // tellMembersLocked says that the set of backends to be probed changed.

@@ -81,7 +81,8 @@ type Patch struct {
 	Weight      *int
 	MaxSessions *int
 	Admin       *Admin
-	Readmit     bool // end its ejection, and forget how often it was
+	Readmit     bool   // end its ejection, and forget how often it was
+	By          string // who asks for it, in words, for Explain and the events; empty: not known
 }
 
 // Patch changes a backend by the API. It wraps ErrNotFound.
@@ -96,7 +97,8 @@ func (p *Pool) Patch(id string, c Patch) error {
 	if c.Readmit {
 		p.forgiveLocked(e, "let back in by the API")
 	}
-	if c.Admin != nil {
+	if c.Admin != nil && *c.Admin != e.admin {
+		e.by = c.By
 		p.setAdminLocked(e, *c.Admin)
 	}
 	p.publishLocked()
@@ -105,15 +107,36 @@ func (p *Pool) Patch(id string, c Patch) error {
 
 // set takes over weight and limit of c. What the API added has no other.
 func (e *entry) set(c Patch) {
-	if c.Weight != nil && *c.Weight != e.weight {
-		e.weight, e.since.Weight = *c.Weight, now()
+	weight, most := e.weight, e.maxSessions
+	if c.Weight != nil && *c.Weight != weight {
+		weight, e.since.Weight = *c.Weight, now()
 	}
-	if c.MaxSessions != nil && *c.MaxSessions != e.maxSessions {
-		e.maxSessions, e.since.MaxSessions = *c.MaxSessions, now()
+	if c.MaxSessions != nil && *c.MaxSessions != most {
+		most, e.since.MaxSessions = *c.MaxSessions, now()
 	}
+	e.become(weight, most, byAPI(c.By))
 	if !e.fromFile {
 		e.spec.Weight, e.spec.MaxSessions = e.weight, e.maxSessions
 	}
+}
+
+// become sets weight and limit, and notes what is new with the events.
+func (e *entry) become(weight, most int, by string) {
+	note := func(key string, from, to int) {
+		if from != to {
+			e.events.note(EventChange, fmt.Sprintf("%s %d -> %d by %s", key, from, to, by))
+		}
+	}
+	note("weight", e.weight, weight)
+	note("max_sessions", e.maxSessions, most)
+	e.weight, e.maxSessions = weight, most
+}
+
+func byAPI(who string) string {
+	if who == "" {
+		return "the API"
+	}
+	return "the API (" + who + ")"
 }
 
 func (p *Pool) setAdminLocked(e *entry, a Admin) {
@@ -132,7 +155,7 @@ func (p *Pool) setAdminLocked(e *entry, a Admin) {
 	} else {
 		p.drainLocked(e)
 	}
-	p.tellLocked(e, from, e.summary(p.policy), "set to "+a.String()+" by the API")
+	p.tellLocked(e, from, e.summary(p.policy), "set to "+a.String()+" by "+byAPI(e.by))
 	if probed != (a != Maint) {
 		p.tellMembersLocked()
 	}

@@ -92,6 +92,7 @@ func (p *Pool) resumeLocked(s Spec, b BackendOverride) {
 	case b.State != Ready:
 		p.drainLocked(e)
 		e.last = LastChange{At: b.Since.State, Reason: "set to " + b.State.String() + " by the API before a restart"}
+		e.events.note(EventState, transition("up", b.State.String())+": "+e.last.Reason)
 	case b.Added:
 		e.last.At = b.Since.Added
 	}

@@ -28,6 +28,9 @@ type entry struct {
 	retry *time.Timer // opens the next trial
 	last  LastChange
 
+	verdict LastChange // of the health that it has; zero: none yet
+	by      string     // who set admin; empty: not known
+
 	outSince time.Time   // since when no new session gets it by order; zero while one may
 	cut      *time.Timer // ends its sessions
 	ends     time.Time   // when cut does
@@ -143,7 +146,8 @@ func (r *roster) enter(pool string, s Spec) (e, former *entry) {
 	former = first(r.past, func(e *entry) bool { return e.id == s.ID && e.address == s.Address })
 	if former != nil {
 		r.past = slices.DeleteFunc(r.past, func(e *entry) bool { return e == former })
-		e.Backend, e.waits, e.flap, e.out = former.Backend, former.waits, former.flap, former.out
+		e.Backend, e.waits, e.verdict = former.Backend, former.waits, former.verdict
+		e.flap, e.out = former.flap, former.out
 	} else {
 		e.Backend = &Backend{pool: pool, id: s.ID, address: s.Address}
 	}

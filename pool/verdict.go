@@ -36,6 +36,7 @@ func (p *Pool) judgeLocked(e *entry, h Health, reason string) {
 		reason += e.flap.fell(time.Now())
 		p.holdLocked(e)
 	}
+	e.verdict = LastChange{time.Now(), reason}
 	p.retryLocked(e)
 	p.tellLocked(e, from, e.summary(p.policy), reason)
 }
@@ -141,7 +142,9 @@ func (p *Pool) openTrial(e *entry, t **time.Timer) {
 		return // stopped too late
 	}
 	e.retry = nil
-	e.trial.CompareAndSwap(trialNone, trialOpen)
+	if e.trial.CompareAndSwap(trialNone, trialOpen) {
+		e.events.note(EventTrial, "one session may try whether it is back")
+	}
 	p.publishLocked()
 }
 

@@ -132,8 +132,11 @@ func (r *Route) Dialed(now time.Time, err error) (again bool, c Cause) {
 func (r *Route) failed(now time.Time, f Fault, err error) (again bool, c Cause) {
 	r.note(now, f.Word)
 	r.avoid = append(r.avoid, r.lease.Backend())
-	if f.Blame == OnBackend && !r.cut(f) {
+	switch {
+	case f.Blame == OnBackend && !r.cut(f):
 		r.lease.Failed(f.Word, err)
+	case f.Word != diverted.Word:
+		r.lease.Backend().NoteDial(f.Word, err)
 	}
 	r.lease.Release()
 	if f.Blame == OnUs {

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"sluice/pool"
@@ -84,6 +85,18 @@ func (l *least) Preview(q pool.Query) (*pool.Member, bool) {
 		return nil, true
 	}
 	return l.members[f.index], true
+}
+
+// Why implements pool.Reasoner.
+func (l *least) Why(_ pool.Query, m, pick *pool.Member) (pool.Word, string) {
+	n, least := m.Active(), pick.Active()
+	switch {
+	case n == 0 && l.starting && !m.Turn(l.picks.Load()+1):
+		return pool.Starting, "starts slowly, and sits this turn out"
+	case n*int64(pick.Weight) == least*int64(m.Weight):
+		return pool.NextTurns, fmt.Sprintf("has as many sessions for its weight as the pick (%d for weight %d), which comes first", n, m.Weight)
+	}
+	return pool.NextTurns, fmt.Sprintf("has %d sessions for weight %d, the pick has %d for weight %d", n, m.Weight, least, pick.Weight)
 }
 
 // found is the best member of a scan so far, and how busy it was then.

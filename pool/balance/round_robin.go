@@ -125,6 +125,14 @@ func (r *roundRobin) Preview(q pool.Query) (*pool.Member, bool) {
 	return nil, true
 }
 
+// Why implements pool.Reasoner.
+func (r *roundRobin) Why(_ pool.Query, m, _ *pool.Member) (pool.Word, string) {
+	if m.Starting() {
+		return pool.NextTurns, "its turn comes later, and less often than its weight says while it starts slowly"
+	}
+	return pool.NextTurns, "its turn comes later"
+}
+
 // ahead returns how many turns to skip from c on to reach one that q can use.
 func (r *roundRobin) ahead(c uint64, q pool.Query) (k uint64, ok bool) {
 	for k := range min(r.length, uint64(max(skips, 4*len(r.members)))) {

@@ -51,6 +51,12 @@ func (w *watchedPool) suspected(b *pool.Backend) {
 	}
 }
 
+// probed keeps the result of a probe, and logs it.
+func (w *watchedPool) probed(b *pool.Backend, err error) {
+	b.NoteProbe(err)
+	w.logs.Probe(b, err)
+}
+
 func (w *watchedPool) members() {
 	if m := w.monitor.Load(); m != nil {
 		m.Sync()
@@ -76,7 +82,7 @@ func (w *watchedPool) probe(c config.Pool, probe health.Probe) {
 		m.Use(probe, c.Health)
 		return
 	}
-	m := health.NewMonitor(w.pool, probe, c.Health, w.logs.Probe)
+	m := health.NewMonitor(w.pool, probe, c.Health, w.probed)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	w.monitor.Store(m) // before it runs, so that no change of members is missed

@@ -1,0 +1,281 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Explanation is which backend a new session would get at one moment, and why not
+// each of the others: plain values.
+type Explanation struct {
+	Pool     string   `json:"pool"`
+	Client   string   `json:"client,omitempty"` // whose session; empty: nobody's in particular
+	Strategy string   `json:"strategy"`
+	Pick     *Choice  `json:"pick"`     // null: none
+	Outcome  string   `json:"outcome"`  // what becomes of a new session: served, waits or refused
+	Text     string   `json:"text"`     // the same in a sentence
+	Notes    []string `json:"notes"`    // what is out of the ordinary with the pool; never nil
+	Queue    Line     `json:"queue"`    // for those who find no backend
+	Backends []Reason `json:"backends"` // each once, in order of registration; then those that are leaving, and those that the API deleted
+}
+
+// Choice is the backend that would be picked.
+type Choice struct {
+	ID      string `json:"id"`
+	Address string `json:"address"`
+	Sure    bool   `json:"sure"` // false: the strategy draws lots, and this is one of those it may pick
+}
+
+// Line is the queue of the pool.
+type Line struct {
+	Max     int    `json:"max"`               // sessions that may wait; 0 is none
+	Waiting int64  `json:"waiting"`           // that wait now
+	AtMost  string `json:"at_most,omitempty"` // how long a new session would wait; empty: it would not
+}
+
+// Reason is what a backend is to a new session.
+type Reason struct {
+	ID       string    `json:"id"`
+	Address  string    `json:"address"`
+	Word     Word      `json:"reason"`
+	Text     string    `json:"text"`     // the same with the evidence
+	Eligible bool      `json:"eligible"` // it is one of those that are chosen from; full ones included
+	Active   int64     `json:"active"`
+	Weight   int       `json:"weight"`
+	Since    time.Time `json:"since,omitzero"`
+	Until    time.Time `json:"until,omitzero"`
+	Events   []Event   `json:"events,omitempty"` // the newest, oldest first
+}
+
+// Word is why a backend would be picked, or not.
+type Word string
+
+const (
+	Picked      Word = "pick"
+	NextTurns   Word = "next_turns" // usable, but the strategy has another first
+	ByChance    Word = "by_chance"  // usable, and might be picked as well
+	Starting    Word = "starting"   // starts slowly, and sits this turn out
+	Full        Word = "full"
+	OnTrial     Word = "on_trial" // one session tries it
+	WeightZero  Word = "weight_zero"
+	Draining    Word = "draining"
+	Maintained  Word = "maint"
+	Downed      Word = "down"
+	HeldOut     Word = "held_out"            // it flaps
+	Unprobed    Word = "waiting_first_probe" // init = "probe"
+	Removing    Word = "removing"
+	DeletedByIt Word = "deleted_by_api"
+	PassedOver  Word = "passed_over" // usable by itself; a rule of the pool has others used
+)
+
+// Reasoner is a Picker that can say why it would pick other than a member that is
+// usable: NextTurns, ByChance or Starting, and a sentence. pick is what Preview
+// returns.
+type Reasoner interface {
+	Why(q Query, m, pick *Member) (Word, string)
+}
+
+// Explain returns what Acquire would do with q now, and why, with the newest n
+// events of each backend. It changes nothing.
+func (p *Pool) Explain(q Query, n int) Explanation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.current.Load()
+	x := Explanation{Pool: p.name, Strategy: s.strategy.Name, Notes: []string{}}
+	if q.Client.IsValid() {
+		x.Client = q.Client.String()
+	}
+	v := view{p: p, s: s, q: q, members: make(map[*Backend]*Member, len(s.eligible))}
+	for _, m := range s.eligible {
+		v.members[m.Backend] = m
+	}
+	if s.picker != nil {
+		var sure bool
+		if v.pick, sure = s.picker.Preview(q); v.pick != nil {
+			x.Pick = &Choice{v.pick.id, v.pick.address, sure}
+		}
+	}
+	if v.triesAllLocked() {
+		x.Notes = append(x.Notes, `no backend is up, and all_down = "try" has those used that are down`)
+	}
+	x.Queue = Line{Max: p.policy.QueueMax, Waiting: p.queue.length.Load()}
+	p.outcomeLocked(&x, s, q)
+	x.Backends = v.reasonsLocked(n)
+	return x
+}
+
+// outcomeLocked says what becomes of a new session.
+func (p *Pool) outcomeLocked(x *Explanation, s *snapshot, q Query) {
+	if x.Pick != nil {
+		x.Outcome, x.Text = "served", "a new session gets "+x.Pick.ID
+		if !x.Pick.Sure {
+			x.Text += ", or another that the strategy draws"
+		}
+		return
+	}
+	err := ErrNoBackend
+	if s.picker != nil {
+		err = s.refusal(q)
+	}
+	patience, ok := s.policy.waits(err, int(x.Queue.Waiting))
+	if !ok {
+		x.Outcome, x.Text = "refused", fmt.Sprintf("a new session is refused: %v", err)
+		return
+	}
+	x.Queue.AtMost = patience.String()
+	x.Outcome, x.Text = "waits", fmt.Sprintf("a new session waits for %v at most, behind %d others: %v", patience, x.Queue.Waiting, err)
+}
+
+// view is what reasons are found in: one snapshot, and what it would pick.
+type view struct {
+	p    *Pool
+	s    *snapshot
+	q    Query
+	pick *Member // nil: none
+
+	members map[*Backend]*Member // of the snapshot
+}
+
+// triesAllLocked reports whether the snapshot has members that are not fit.
+func (v view) triesAllLocked() bool {
+	return slices.ContainsFunc(v.p.roster.entries, func(e *entry) bool {
+		m := v.members[e.Backend]
+		return m != nil && !m.onTrial && !e.fit(v.p.policy)
+	})
+}
+
+// reasonsLocked lists every backend once.
+func (v view) reasonsLocked(n int) []Reason {
+	r := &v.p.roster
+	list := make([]Reason, 0, len(r.entries))
+	for _, e := range r.entries {
+		reason := e.reason()
+		if m := v.members[e.Backend]; m != nil {
+			reason.Eligible = true
+			v.chosenFrom(&reason, e, m)
+		} else {
+			v.p.leftOut(&reason, e)
+		}
+		list = append(list, reason.with(e, n))
+	}
+	for _, e := range r.past {
+		if e.Active() > 0 {
+			reason := e.reason()
+			reason.Word, reason.Since = Removing, e.left
+			reason.Text = fmt.Sprintf("%s; %s left", e.last.Reason, count(reason.Active, "session"))
+			list = append(list, reason.with(e, n))
+		}
+	}
+	return append(list, v.deletedLocked(list)...)
+}
+
+// deletedLocked lists what the API deleted and is not in the list yet.
+func (v view) deletedLocked(listed []Reason) (list []Reason) {
+	for _, d := range v.p.roster.deletions() {
+		same := func(r Reason) bool { return r.ID == d.Spec.ID && r.Address == d.Spec.Address }
+		if !slices.ContainsFunc(listed, same) {
+			list = append(list, Reason{ID: d.Spec.ID, Address: d.Spec.Address, Word: DeletedByIt,
+				Text: "the file has it, and the API removed it", Since: d.Since})
+		}
+	}
+	return list
+}
+
+func (e *entry) reason() Reason {
+	return Reason{ID: e.id, Address: e.address, Weight: e.weight, Active: e.Active()}
+}
+
+func (r Reason) with(e *entry, n int) Reason {
+	if n > 0 {
+		r.Events = e.events.last(n)
+	}
+	return r
+}
+
+// chosenFrom says what keeps a member of the snapshot from being the pick.
+func (v view) chosenFrom(r *Reason, e *entry, m *Member) {
+	switch {
+	case v.pick == m:
+		r.Word, r.Text = Picked, "gets the next session"
+	case m.MaxSessions > 0 && r.Active >= int64(m.MaxSessions):
+		r.Word, r.Text = Full, fmt.Sprintf("has %s, of max_sessions = %d", count(r.Active, "session"), m.MaxSessions)
+	case m.onTrial && m.trial.Load() != trialOpen:
+		r.Word, r.Text = OnTrial, "one session tries whether it is back"
+	default:
+		r.Word, r.Text = v.notItsTurn(m)
+	}
+	switch {
+	case m.onTrial:
+		r.Text += "; " + e.whyDown()
+		r.Since = e.verdict.At
+	case !e.fit(v.p.policy):
+		r.Text += `, although it is not fit: ` + e.whyDown()
+	case e.suspect.Load():
+		r.Text += fmt.Sprintf("; suspect: %s in a row, but it is the last that could be used", count(e.streak.Load(), "failed dial"))
+	}
+}
+
+// notItsTurn says why the strategy has another first.
+func (v view) notItsTurn(m *Member) (Word, string) {
+	if why, ok := v.s.picker.(Reasoner); ok && v.pick != nil {
+		return why.Why(v.q, m, v.pick)
+	}
+	return NextTurns, "the strategy has another first"
+}
+
+// leftOut says why a member of the pool is not in the snapshot: the conditions of
+// eligibleLocked, in its order. One that is out by order may be unfit too.
+func (p *Pool) leftOut(r *Reason, e *entry) {
+	fit := e.fit(p.policy)
+	switch {
+	case !e.wanted():
+		e.unwanted(r)
+		if !fit {
+			r.Text += "; it is not fit either: " + e.whyDown()
+		}
+	case fit:
+		r.Word, r.Text = PassedOver, "is usable, but a rule of the pool has others used"
+	case e.Health() == Unknown:
+		r.Word, r.Text, r.Since = Unprobed, e.whyDown(), e.last.At
+	case e.flap.held() && e.healthy(p.policy):
+		r.Word, r.Text, r.Since, r.Until = HeldOut, e.whyHeld(), e.verdict.At, e.flap.until
+	default:
+		r.Word, r.Text, r.Since, r.Until = Downed, e.whyDown(), e.verdict.At, e.flap.until
+	}
+}
+
+// unwanted says which order keeps new sessions out.
+func (e *entry) unwanted(r *Reason) {
+	switch {
+	case e.admin == Ready && e.fromFile && e.weight == e.spec.Weight:
+		r.Word, r.Text = WeightZero, "its weight is 0 in the file"
+		return
+	case e.admin == Ready:
+		r.Word, r.Text, r.Since = WeightZero, "its weight is 0 by the API", e.since.Weight
+		return
+	case e.admin == Maint:
+		r.Word = Maintained
+	default:
+		r.Word = Draining
+	}
+	r.Text, r.Since, r.Until = "set to "+e.admin.String()+" by "+byAPI(e.by), e.since.State, e.ends
+	if !e.ends.IsZero() {
+		r.Text += "; its sessions end when drain_timeout is over"
+	}
+}
+
+// whyDown is the evidence that a member is not fit.
+func (e *entry) whyDown() string {
+	switch {
+	case e.Health() == Unknown:
+		return "no probe has ended yet"
+	case e.verdict.Reason == "":
+		return `init = "down", and it has not passed enough probes yet`
+	}
+	return e.verdict.Reason
+}
+
+func (e *entry) whyHeld() string {
+	return fmt.Sprintf("%s; it went down %s soon after it had come back", e.verdict.Reason, times(e.flap.repeats))
+}
