@@ -27,6 +27,7 @@ type ejection struct {
 	most  time.Duration
 	over  time.Time // when the last ended; zero: never
 	timer *time.Timer
+	told  LastChange // of the last
 }
 
 func (x *ejection) on() bool { return !x.until.IsZero() }
@@ -85,6 +86,7 @@ func (p *Pool) Eject(b *Backend, o Ejection) bool {
 	if e.out.row > 1 {
 		reason += ", since it is the " + ordinal(e.out.row) + " time in a row"
 	}
+	e.out.told = LastChange{time.Now(), reason}
 	p.ejectedLocked(e)
 	p.tellLocked(e, from, e.summary(p.policy), reason)
 	p.publishLocked()

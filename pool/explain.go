@@ -63,6 +63,7 @@ const (
 	Maintained  Word = "maint"
 	Downed      Word = "down"
 	HeldOut     Word = "held_out"            // it flaps
+	Ejected     Word = "ejected"             // its sessions went wrong
 	Unprobed    Word = "waiting_first_probe" // init = "probe"
 	Removing    Word = "removing"
 	DeletedByIt Word = "deleted_by_api"
@@ -96,8 +97,8 @@ func (p *Pool) Explain(q Query, n int) Explanation {
 			x.Pick = &Choice{v.pick.id, v.pick.address, sure}
 		}
 	}
-	if v.triesAllLocked() {
-		x.Notes = append(x.Notes, `no backend is up, and all_down = "try" has those used that are down`)
+	if c := p.censusLocked(); c.all(p.policy) && len(s.eligible) > 0 {
+		x.Notes = append(x.Notes, fmt.Sprintf(`%s, so all_down = "try" has all used (panic_threshold = %d)`, c, p.policy.PanicBelow))
 	}
 	x.Queue = Line{Max: p.policy.QueueMax, Waiting: p.queue.length.Load()}
 	p.outcomeLocked(&x, s, q)
@@ -135,14 +136,6 @@ type view struct {
 	pick *Member // nil: none
 
 	members map[*Backend]*Member // of the snapshot
-}
-
-// triesAllLocked reports whether the snapshot has members that are not fit.
-func (v view) triesAllLocked() bool {
-	return slices.ContainsFunc(v.p.roster.entries, func(e *entry) bool {
-		m := v.members[e.Backend]
-		return m != nil && !m.onTrial && !e.fit(v.p.policy)
-	})
 }
 
 // reasonsLocked lists every backend once.
@@ -205,12 +198,12 @@ func (v view) chosenFrom(r *Reason, e *entry, m *Member) {
 	default:
 		r.Word, r.Text = v.notItsTurn(m)
 	}
-	switch {
+	switch unfit := e.unfit(v.p.policy); {
 	case m.onTrial:
-		r.Text += "; " + e.whyDown()
-		r.Since = e.verdict.At
-	case !e.fit(v.p.policy):
-		r.Text += `, although it is not fit: ` + e.whyDown()
+		r.Text += "; " + unfit.Text
+		r.Since = unfit.Since
+	case unfit.Word != "":
+		r.Text += ", although it is not fit: " + unfit.Text
 	case e.suspect.Load():
 		r.Text += fmt.Sprintf("; suspect: %s in a row, but it is the last that could be used", count(e.streak.Load(), "failed dial"))
 	}
@@ -227,22 +220,38 @@ func (v view) notItsTurn(m *Member) (Word, string) {
 // leftOut says why a member of the pool is not in the snapshot: the conditions of
 // eligibleLocked, in its order. One that is out by order may be unfit too.
 func (p *Pool) leftOut(r *Reason, e *entry) {
-	fit := e.fit(p.policy)
+	unfit := e.unfit(p.policy)
 	switch {
 	case !e.wanted():
 		e.unwanted(r)
-		if !fit {
-			r.Text += "; it is not fit either: " + e.whyDown()
+		if unfit.Word != "" {
+			r.Text += "; it is not fit either: " + unfit.Text
 		}
-	case fit:
-		r.Word, r.Text = PassedOver, "is usable, but a rule of the pool has others used"
-	case e.Health() == Unknown:
-		r.Word, r.Text, r.Since = Unprobed, e.whyDown(), e.last.At
-	case e.flap.held() && e.healthy(p.policy):
-		r.Word, r.Text, r.Since, r.Until = HeldOut, e.whyHeld(), e.verdict.At, e.flap.until
+	case unfit.Word != "":
+		r.Word, r.Text, r.Since, r.Until = unfit.Word, unfit.Text, unfit.Since, unfit.Until
 	default:
-		r.Word, r.Text, r.Since, r.Until = Downed, e.whyDown(), e.verdict.At, e.flap.until
+		r.Word, r.Text = PassedOver, "is usable, but a rule of the pool has others used"
 	}
+}
+
+// unfit says why a member is not fit; without a word it is. The conditions are
+// those of fit.
+func (e *entry) unfit(pol Policy) (r Reason) {
+	switch {
+	case e.healthy(pol) && e.flap.held():
+		r.Word, r.Since, r.Until = HeldOut, e.verdict.At, e.flap.until
+		r.Text = fmt.Sprintf("%s; it went down %s soon after it had come back", e.verdict.Reason, times(e.flap.repeats))
+	case e.healthy(pol) && e.out.on():
+		r.Word, r.Text, r.Since, r.Until = Ejected, e.out.told.Reason, e.out.told.At, e.out.until
+	case e.healthy(pol):
+	case e.Health() == Unknown:
+		r.Word, r.Text, r.Since = Unprobed, "no probe has ended yet", e.last.At
+	case e.verdict.Reason == "":
+		r.Word, r.Text, r.Since = Downed, `init = "down", and it has not passed enough probes yet`, e.last.At
+	default:
+		r.Word, r.Text, r.Since, r.Until = Downed, e.verdict.Reason, e.verdict.At, e.flap.until
+	}
+	return r
 }
 
 // unwanted says which order keeps new sessions out.
@@ -263,19 +272,4 @@ func (e *entry) unwanted(r *Reason) {
 	if !e.ends.IsZero() {
 		r.Text += "; its sessions end when drain_timeout is over"
 	}
-}
-
-// whyDown is the evidence that a member is not fit.
-func (e *entry) whyDown() string {
-	switch {
-	case e.Health() == Unknown:
-		return "no probe has ended yet"
-	case e.verdict.Reason == "":
-		return `init = "down", and it has not passed enough probes yet`
-	}
-	return e.verdict.Reason
-}
-
-func (e *entry) whyHeld() string {
-	return fmt.Sprintf("%s; it went down %s soon after it had come back", e.verdict.Reason, times(e.flap.repeats))
 }

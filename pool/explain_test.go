@@ -24,12 +24,12 @@ func TestExplainIsTrue(t *testing.T) {
 	for _, s := range everyStrategy(t) {
 		t.Run(title(s), func(t *testing.T) {
 			words := map[pool.Word]int{}
-			for seed := range uint64(30) {
+			for seed := range uint64(100) {
 				synctest.Test(t, func(t *testing.T) { explains(t, s, rand.New(rand.NewPCG(seed, 7)), words) })
 			}
 			for _, w := range []pool.Word{
 				pool.Picked, pool.NextTurns, pool.Full, pool.OnTrial, pool.WeightZero, pool.Draining, pool.Maintained,
-				pool.Downed, pool.HeldOut, pool.Unprobed, pool.Removing, pool.DeletedByIt,
+				pool.Downed, pool.HeldOut, pool.Ejected, pool.Unprobed, pool.Removing, pool.DeletedByIt,
 			} {
 				if words[w] == 0 {
 					t.Errorf("no backend was ever %s: %v", w, words)
@@ -46,7 +46,7 @@ func explains(t *testing.T, s pool.Strategy, rng *rand.Rand, words map[pool.Word
 		ss[i].Weight, ss[i].MaxSessions = rng.IntN(4), rng.IntN(3)
 	}
 	pol := pool.Policy{
-		MaxFailures: 2, RetryAfter: time.Second, TryAll: rng.IntN(3) == 0, Probed: rng.IntN(2) == 0,
+		MaxFailures: 2, RetryAfter: time.Second, TryAll: rng.IntN(3) == 0, PanicBelow: rng.IntN(80), Probed: rng.IntN(2) == 0,
 		Init: pool.Init(rng.IntN(3)), QueueMax: rng.IntN(2), QueueFor: time.Second, SlowStart: time.Duration(rng.IntN(2)) * 5 * time.Second,
 	}
 	c := pool.Config{Strategy: s, Policy: pol, Backends: ss}
@@ -57,6 +57,9 @@ func explains(t *testing.T, s pool.Strategy, rng *rand.Rand, words map[pool.Word
 		case 0:
 			upset(p, c, rng)
 		case 1:
+			if b := l.Backend(); b != nil {
+				p.Eject(b, pool.Ejection{For: time.Second, Most: time.Minute, Budget: 50, Reason: "resets"})
+			}
 			time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
 			synctest.Wait()
 		case 2:
@@ -214,7 +217,7 @@ func TestExplainTellsOfAllDown(t *testing.T) {
 		p.SetHealth(backend(t, p, id), pool.Down, "refused")
 	}
 	x := p.Explain(pool.Query{}, 0)
-	want(t, "notes", fmt.Sprint(x.Notes), `[no backend is up, and all_down = "try" has those used that are down]`)
+	want(t, "notes", fmt.Sprint(x.Notes), `[0 of 2 backends up, so all_down = "try" has all used (panic_threshold = 0)]`)
 	want(t, "a", why(t, p, "a").Text, "gets the next session, although it is not fit: refused")
 }
 
