@@ -40,6 +40,16 @@ var layers = map[string]layer{
 		http:   true,
 		reason: "health is a verdict about a backend, over HTTP too; a probe that needs a library is passed in as a func",
 	},
+	"pool/health/redis": {
+		own:    []string{"pool/health"},
+		others: []string{"github.com/redis/go-redis"},
+		reason: "a probe knows its protocol's library and nothing else",
+	},
+	"pool/health/postgres": {
+		own:    []string{"pool/health"},
+		others: []string{"github.com/jackc/pgx"},
+		reason: "a probe knows its protocol's library and nothing else",
+	},
 	"l4": {
 		own:    []string{"l4/...", "pool"},
 		others: []string{"golang.org/x/sys", "github.com/pires/go-proxyproto"},
@@ -92,7 +102,7 @@ var only = map[string]struct {
 	},
 }
 
-// forTests are libraries that only tests import.
+// forTests are libraries that every test may import.
 var forTests = []string{
 	"go.uber.org/goleak", "github.com/redis/go-redis", "github.com/jackc/pgx", "github.com/chromedp",
 	"github.com/go-sql-driver/mysql",

@@ -17,6 +17,7 @@ import (
 	"sluice/cmd/sluice/internal/demo"
 	"sluice/cmd/sluice/internal/logs"
 	"sluice/cmd/sluice/internal/systemd"
+	"sluice/pool/health/redis"
 )
 
 // How long the exit waits for a log that is slow to take its last lines. After
@@ -51,6 +52,7 @@ func serve(ctx context.Context, path string, stderr io.Writer) error {
 	}
 	out := logs.New(stderr)
 	defer out.TakeStandard()()
+	redis.Quiet()
 	manager := systemd.New(out.Zap())
 	b, err := balancer.Start(balancer.Options{
 		Load:      func() (*config.Config, error) { return config.Load(path) },

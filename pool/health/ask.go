@@ -36,7 +36,7 @@ type asking struct {
 
 func (a asking) talk(c net.Conn) error {
 	if _, err := c.Write(a.send); err != nil {
-		return fmt.Errorf("nothing could be sent: %s", ending(err))
+		return fmt.Errorf("nothing could be sent: %s", Ending(err))
 	}
 	if a.expect == nil {
 		return nil
@@ -56,7 +56,7 @@ func (a asking) listen(c net.Conn) error {
 			return nil
 		}
 		if err != nil {
-			return a.unmet(answer.Bytes(), ending(err))
+			return a.unmet(answer.Bytes(), Ending(err))
 		}
 	}
 	return a.unmet(answer.Bytes(), "more than is read")

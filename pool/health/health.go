@@ -30,17 +30,6 @@ import (
 // count: else a busy balancer would take healthy backends out.
 var ErrNoEvidence = errors.New("says nothing about the backend")
 
-// Target is what a probe is to know of the backend it checks.
-type Target struct {
-	Address   string // "host:port" or "unix:/path"
-	SendProxy int    // version of the PROXY header that sessions to it begin with; 0 is none
-}
-
-// targetOf returns what b is at this moment.
-func targetOf(b *pool.Backend) Target {
-	return Target{Address: b.Address(), SendProxy: b.SendProxy()}
-}
-
 // Probe is one active check of one target. It returns nil if the backend is
 // fit for new sessions, and must return soon after ctx ends. See ErrNoEvidence.
 type Probe func(ctx context.Context, t Target) error

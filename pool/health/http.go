@@ -37,7 +37,7 @@ func (r Request) talk(c net.Conn, t Target) error {
 	_, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: sluice-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n",
 		r.Path, r.host(t.Address))
 	if err != nil {
-		return fmt.Errorf("nothing could be sent: %s", ending(err))
+		return fmt.Errorf("nothing could be sent: %s", Ending(err))
 	}
 	status, err := r.readStatus(c)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r Request) readStatus(c net.Conn) (int, error) {
 		case err != nil && bounded.N == 0:
 			return 0, errors.New("no HTTP answer: got a longer header than is read")
 		case err != nil:
-			return 0, fmt.Errorf("no HTTP answer: got %s", r.beginning(ending(err)))
+			return 0, fmt.Errorf("no HTTP answer: got %s", r.beginning(Ending(err)))
 		case a.StatusCode >= 200 || a.StatusCode == http.StatusSwitchingProtocols:
 			return a.StatusCode, nil
 		}
@@ -100,7 +100,7 @@ func (r Request) startsAsHTTP(in *bufio.Reader) error {
 	case err == nil && string(head) == start:
 		return nil
 	case len(head) == 0:
-		return fmt.Errorf("no HTTP answer: got %s", ending(err))
+		return fmt.Errorf("no HTTP answer: got %s", Ending(err))
 	}
 	head, _ = in.Peek(in.Buffered())
 	return fmt.Errorf("no HTTP answer: got %s", quote(r.masked(head)))

@@ -36,12 +36,12 @@ func within(ctx context.Context, c net.Conn, talk func() error) error {
 	return err
 }
 
-// ending says how a conversation ended, without the addresses that net.OpError
+// Ending says how a conversation ended, without the addresses that net.OpError
 // adds.
-func ending(err error) string {
+func Ending(err error) string {
 	var op *net.OpError
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return "nothing more in time"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "its end"
@@ -85,3 +85,19 @@ func masked(answer, sent []byte) []byte {
 func divides(r rune) bool { return separates(r) || strings.ContainsRune("&=:", r) }
 
 func separates(r rune) bool { return r <= ' ' || strings.ContainsRune(`"'`, r) }
+
+// mostSaid is how much of a refusal in words a reason shows. Chosen: the longest
+// that servers write.
+const mostSaid = 200
+
+// Said shortens what a server says in an error, and hides the secret in it:
+// servers repeat what they refuse.
+func Said(text, secret string) string {
+	if len(secret) >= shortestSecret {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	if len(text) > mostSaid {
+		return strings.ToValidUTF8(text[:mostSaid], "") + "..."
+	}
+	return text
+}

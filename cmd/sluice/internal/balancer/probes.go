@@ -14,6 +14,8 @@ import (
 	"sluice/l4/greeting"
 	"sluice/l4/session"
 	"sluice/pool/health"
+	"sluice/pool/health/postgres"
+	"sluice/pool/health/redis"
 )
 
 // probe returns the probe that c asks for. It connects as sessions do, and begins
@@ -35,16 +37,34 @@ func (b *Balancer) probe(c config.Pool) health.Probe {
 		}
 		return c, err
 	}
-	probe := health.TCP(dial)
-	switch {
-	case p.Kind == "http":
-		probe = health.HTTP(dial, health.Request{Path: p.Path, Host: p.Host, Passes: passes(p.Status)})
-	case p.Expect != "":
-		probe = health.Ask(dial, []byte(p.Send), regexp.MustCompile(p.Expect))
-	case p.Send != "":
-		probe = health.Ask(dial, []byte(p.Send), nil)
-	}
+	probe := kind(dial, p)
 	return func(ctx context.Context, t health.Target) error { return probe(ctx, elsewhere(t, p)) }
+}
+
+// kind returns the probe of p's kind, which connects with dial.
+func kind(dial health.Dial, p config.Probe) health.Probe {
+	switch p.Kind {
+	case "http":
+		return health.HTTP(dial, health.Request{Path: p.Path, Host: p.Host, Passes: passes(p.Status)})
+	case "redis":
+		return redis.Probe(dial, redis.Options{User: p.User, Password: string(p.Password), TLS: encryption(p.TLS),
+			Role: p.Role, MaxLag: p.MaxLag, MinReplicas: p.MinReplicas})
+	case "postgres":
+		return postgres.Probe(dial, postgres.Options{User: p.User, Password: string(p.Password), Database: p.Database,
+			TLS: encryption(p.TLS), Role: p.Role, MaxLag: p.MaxLag})
+	}
+	return plain(dial, p)
+}
+
+// plain returns a probe over bare TCP.
+func plain(dial health.Dial, p config.Probe) health.Probe {
+	switch {
+	case p.Expect != "":
+		return health.Ask(dial, []byte(p.Send), regexp.MustCompile(p.Expect))
+	case p.Send != "":
+		return health.Ask(dial, []byte(p.Send), nil)
+	}
+	return health.TCP(dial)
 }
 
 func passes(ranges []config.StatusRange) func(int) bool {
