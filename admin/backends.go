@@ -208,9 +208,10 @@ func (c *call) patch() (p pool.Patch, err error) {
 		"weight":       whole(&p.Weight, pool.MaxWeight),
 		"max_sessions": whole(&p.MaxSessions, pool.MaxSessionLimit),
 		"state":        state(&p.Admin),
+		"ejected":      readmit(&p.Readmit),
 	})
 	if err == nil && p == (pool.Patch{}) {
-		err = answer.Refuse(http.StatusBadRequest, "nothing to change; send some of: max_sessions, state, weight")
+		err = answer.Refuse(http.StatusBadRequest, "nothing to change; send some of: ejected, max_sessions, state, weight")
 	}
 	return p, err
 }
@@ -228,6 +229,18 @@ func state(to **pool.Admin) func(json.RawMessage) error {
 	}
 }
 
+// readmit takes false, which is all that may be said of an ejection: the others
+// begin by what the sessions say.
+func readmit(to *bool) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		if string(raw) != "false" {
+			return errors.New("must be false, which lets an ejected backend back in")
+		}
+		*to = true
+		return nil
+	}
+}
+
 // difference says in one line what an order changed.
 func difference(was, is listed) string {
 	var d []string
@@ -239,6 +252,7 @@ func difference(was, is listed) string {
 	note("weight", was.Weight, is.Weight)
 	note("max_sessions", was.MaxSessions, is.MaxSessions)
 	note("state", was.Admin, is.Admin)
+	note("ejected", !was.EjectedUntil.IsZero(), !is.EjectedUntil.IsZero())
 	if len(d) == 0 {
 		return "none"
 	}

@@ -33,35 +33,43 @@ func (w Why) String() string {
 	}
 }
 
-// evictLocked has the sessions of b end. No new one must get b any more: whoever
-// picks has to see that before it can be told of the eviction.
-func (p *Pool) evictLocked(b *Backend, why Why) {
+// evictLocked has the sessions end that b had at that time. No new one must get
+// b any more: whoever picks has to see that before it can be told of the eviction.
+func (p *Pool) evictLocked(b *Backend, why Why, at time.Time) {
 	if p.hooks.Evict == nil {
 		return
 	}
-	ev := Eviction{b, why, time.Now()}
-	b.events.noteAt(ev.At, EventEvict, "its sessions end: "+why.String())
+	ev := Eviction{b, why, at}
+	b.events.note(EventEvict, "its sessions end: "+why.String())
 	p.news.queue = append(p.news.queue, func() { p.hooks.Evict(ev) })
+}
+
+// fall is that a backend went down while the policy says CloseDown.
+type fall struct {
+	*Backend
+	at time.Time
 }
 
 // fellLocked says that a backend went down. The next publication evicts.
 func (p *Pool) fellLocked(e *entry) {
-	if p.policy.CloseDown && !slices.Contains(p.fallen, e.Backend) {
-		p.fallen = append(p.fallen, e.Backend)
+	if p.policy.CloseDown {
+		p.fallen = append(p.fallen, fall{e.Backend, time.Now()})
 	}
 }
 
 // evictFallenLocked evicts from those that went down before this publication. It
-// does not where the pool panics: who went down is not believed to be worse than
-// another then, and gets new sessions too. That may end before it is up again.
+// waits where the pool panics: who went down is not believed to be worse than
+// another then, and gets new sessions too. These stay if the panic ends before
+// their backend is up again, as all that a backend gets after it went down.
 func (p *Pool) evictFallenLocked() {
 	s := p.current.Load()
-	p.fallen = slices.DeleteFunc(p.fallen, func(b *Backend) bool {
-		if b.Health() == Down && s.has(b) {
+	p.fallen = slices.DeleteFunc(p.fallen, func(f fall) bool {
+		switch {
+		case f.Health() != Down:
+		case s.has(f.Backend):
 			return false
-		}
-		if b.Health() == Down {
-			p.evictLocked(b, WentDown)
+		default:
+			p.evictLocked(f.Backend, WentDown, f.at)
 		}
 		return true
 	})
@@ -74,7 +82,7 @@ func (p *Pool) departLocked(e *entry) {
 		e.stopCut()
 	case p.policy.CloseGone:
 		e.stopCut()
-		p.evictLocked(e.Backend, WasRemoved)
+		p.evictLocked(e.Backend, WasRemoved, time.Now())
 	default:
 		p.drainLocked(e)
 	}
@@ -124,7 +132,7 @@ func (p *Pool) drained(e *entry, t **time.Timer) {
 	if slices.Contains(p.roster.entries, e) {
 		why = WasDrained
 	}
-	p.evictLocked(e.Backend, why)
+	p.evictLocked(e.Backend, why, time.Now())
 }
 
 // stopCut stops the drain timer.

@@ -24,7 +24,7 @@ type Pool struct {
 	picker   Picker    // the newest; its position outlives times with nothing eligible
 	roster   roster
 	leaving  []departure // removed, and not yet out of the published snapshot
-	fallen   []*Backend  // went down, and to be evicted from once no new session gets them
+	fallen   []fall      // to be evicted from once no new session gets them
 	panics   bool        // at the last publication
 	news     news
 	pacer    *time.Timer // paces slow starts; nil: there are none

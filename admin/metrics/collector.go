@@ -113,6 +113,7 @@ var inPool = families[pool.Status]{"pool"}
 
 var ofPool = []family[pool.Status]{
 	inPool.gauge("sluice_pool_backends_eligible", "Backends that a new session may get, full ones included.", func(p *pool.Status) float64 { return float64(p.Eligible) }),
+	inPool.gauge("sluice_pool_panic", "Whether all backends are used, whatever is known of them, since too few are up.", func(p *pool.Status) float64 { return truth(p.Panic) }),
 	inPool.gauge("sluice_pool_queue_length", "Sessions that wait because every usable backend is full.", func(p *pool.Status) float64 { return float64(p.Queued) }),
 	inPool.counter("sluice_resolve_failures_total", "Look-ups of names of its backends that failed.", func(p *pool.Status) int64 { return p.LookupFailures }),
 }
@@ -130,6 +131,11 @@ var ofBackend = []family[pool.BackendStatus]{
 	backend.histogram("sluice_backend_dial_seconds", "How long dials took that succeeded or say something about it.", func(b *pool.BackendStatus) pool.Durations { return b.Dials }),
 	backend.counters("sluice_backend_bytes_total", "Payload bytes, also of sessions that run.", "direction", func(b *pool.BackendStatus) map[string]int64 {
 		return map[string]int64{"to_backend": b.BytesToBack, "to_client": b.BytesToClient}
+	}),
+	backend.gauge("sluice_backend_ejected", "Whether it gets no new sessions because those that it had went wrong.", func(b *pool.BackendStatus) float64 { return truth(!b.EjectedUntil.IsZero()) }),
+	backend.counter("sluice_backend_ejections_total", "Times that it was ejected.", func(b *pool.BackendStatus) int64 { return b.Ejections }),
+	backend.counters("sluice_backend_failed_sessions_total", "Sessions that it ended before the client did: by a reset soon after the connect, or without a byte.", "reason", func(b *pool.BackendStatus) map[string]int64 {
+		return map[string]int64{"early_reset": b.EarlyResets, "empty": b.Empty}
 	}),
 	backend.counter("sluice_probe_failures_total", "Probes that failed.", func(b *pool.BackendStatus) int64 { return b.ProbeFailures }),
 }

@@ -41,10 +41,10 @@ func sample() State {
 			{Name: "/proxy", Durations: spans, RejectedBy: map[string]int64{"off": 27}},
 		},
 		Pools: []pool.Status{{
-			Name: "p", Eligible: 2, LookupFailures: 31, Queued: 32,
+			Name: "p", Eligible: 2, LookupFailures: 31, Queued: 32, Panic: true,
 			Backends: []pool.BackendStatus{{
 				ID: "A", Weight: 3, MaxSessions: 40, State: "up", Admin: "ready", Health: "up", Active: 41, Total: 42,
-				ProbeFailures: 43, BytesToBack: 44, BytesToClient: 45, Dials: spans, FailuresBy: map[string]int64{"refused": 46},
+				ProbeFailures: 43, EarlyResets: 47, Empty: 48, Ejections: 49, EjectedUntil: time.UnixMilli(1), BytesToBack: 44, BytesToClient: 45, Dials: spans, FailuresBy: map[string]int64{"refused": 46},
 			}},
 		}},
 	}
@@ -104,6 +104,11 @@ func TestEveryNumberIsWhereItBelongs(t *testing.T) {
 		`sluice_pool_backends_eligible{pool="p"} 2`,
 		`sluice_resolve_failures_total{pool="p"} 31`,
 		`sluice_pool_queue_length{pool="p"} 32`,
+		`sluice_pool_panic{pool="p"} 1`,
+		`sluice_backend_ejected{backend="A",pool="p"} 1`,
+		`sluice_backend_ejections_total{backend="A",pool="p"} 49`,
+		`sluice_backend_failed_sessions_total{backend="A",pool="p",reason="early_reset"} 47`,
+		`sluice_backend_failed_sessions_total{backend="A",pool="p",reason="empty"} 48`,
 		`sluice_backend_up{backend="A",pool="p"} 1`,
 		`sluice_backend_draining{backend="A",pool="p"} 0`,
 		`sluice_backend_weight{backend="A",pool="p"} 3`,

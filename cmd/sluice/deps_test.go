@@ -35,6 +35,10 @@ var layers = map[string]layer{
 		own:    []string{"pool"},
 		reason: "a strategy sees backends and nothing else",
 	},
+	"pool/outlier": {
+		own:    []string{"pool"},
+		reason: "who stands out is judged from the counts of a pool, and told to it",
+	},
 	"pool/health": {
 		own:    []string{"pool"},
 		http:   true,

@@ -11,12 +11,15 @@ import (
 	"sluice/pool/health"
 )
 
-// watchedPool is a pool with the monitor that probes its backends.
+// watchedPool is a pool with the monitor that probes its backends, and the search
+// for outliers among them.
 type watchedPool struct {
 	pool    *pool.Pool
 	logs    *logs.Logs
 	monitor atomic.Pointer[health.Monitor] // nil without probes; read by the pool's hooks
 	stop    func()                         // ends the monitor; nil without one
+
+	outliers detection
 }
 
 // newPool returns a pool that nothing probes yet, with what an earlier process
@@ -29,6 +32,7 @@ func (b *Balancer) newPool(c config.Pool) *watchedPool {
 		Suspected: w.suspected,
 		Members:   w.members,
 		Evict:     b.evict,
+		Panicked:  w.logs.Panic,
 	})
 	for _, e := range lost {
 		b.restored.lines = append(b.restored.lines, e.Lines()...)
@@ -105,8 +109,14 @@ func (w *watchedPool) stopProbing() {
 	}
 }
 
+// stopWatching ends all that watches the pool.
+func (w *watchedPool) stopWatching() {
+	w.outliers.end()
+	w.stopProbing()
+}
+
 // close removes every backend; sessions keep theirs.
 func (w *watchedPool) close() {
-	w.stopProbing()
+	w.stopWatching()
 	w.pool.Close()
 }

@@ -47,7 +47,7 @@ func (b *Balancer) stop() {
 	b.closeAdmin()
 	b.state.Close()
 	for _, w := range b.pools {
-		w.stopProbing()
+		w.stopWatching()
 	}
 	b.names.Close()
 	b.log.Info("stopped", zap.Int64(logs.Cut, cut), zap.Duration(logs.Took, time.Since(began)))

@@ -71,6 +71,7 @@ func (b *Balancer) usePools(cs []config.Pool) map[string][]pool.Edit {
 		}
 		b.pools[c.Name] = w
 		w.probe(c, b.probe(c))
+		w.outliers.use(w.pool, c.Outliers)
 	}
 	return changed
 }

@@ -162,6 +162,15 @@ func (l *Logs) Backend(c pool.Change) {
 		zap.String(Reason, c.Reason))
 }
 
+// Panic writes that a pool began, or ended, to use all its backends.
+func (l *Logs) Panic(c pool.Panic) {
+	level, message := zap.InfoLevel, "pool out of panic"
+	if c.On {
+		level, message = zap.WarnLevel, "pool in panic, all backends are used"
+	}
+	l.zap.Log(level, message, zap.String(Pool, c.Pool), zap.String(Reason, c.Reason))
+}
+
 // byAPI ends the reason of each transition that the API caused.
 const byAPI = " by the API"
 
