@@ -147,20 +147,25 @@ func TestPlanOfTheFile(t *testing.T) {
 func TestPlanOpensNoFile(t *testing.T) {
 	t.Parallel()
 	d, good := pair(t)
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("neither token nor anything\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var answers []string
-	for _, path := range []string{secret, secret + ".none", "/dev/zero"} {
-		status, answer := d.plan(strings.Replace(good, "[admin]\n", "[admin]\ntoken_file = \""+path+"\"\n", 1))
-		if status != http.StatusOK || !strings.Contains(fmt.Sprint(answer.Warnings), "is not read for a plan") {
-			t.Errorf("%s: got %d %+v", path, status, answer)
+	secret := writeFile(t, filepath.Join(t.TempDir(), "secret"), "neither token nor anything\n")
+	for _, c := range []struct{ after, keys string }{
+		{"[admin]\n", "token_file = %q\n"},
+		{"[pool.health]\n", "probe = \"redis\"\npassword_file = %q\n"},
+		{"[pool.health]\n", "probe = \"redis\"\npassword_env = %q\n"},
+		{"[pool.health]\n", "probe = \"redis\"\ntls = \"verify\"\ntls_ca_file = %q\n"},
+		{"[pool.health]\n", "probe = \"redis\"\ntls = \"verify\"\ntls_cert_file = %q\n"},
+	} {
+		var answers []string
+		for _, path := range []string{secret, secret + ".none", "/dev/zero", "PATH"} {
+			status, answer := d.plan(strings.Replace(good, c.after, c.after+fmt.Sprintf(c.keys, path), 1))
+			if warned := fmt.Sprint(answer.Warnings); status != http.StatusOK || !strings.Contains(warned, "read for a plan") {
+				t.Errorf("%s of %s: got %d %+v", c.keys, path, status, answer)
+			}
+			answers = append(answers, strings.ReplaceAll(fmt.Sprint(status, answer.Errors, answer.Warnings), path, ""))
 		}
-		answers = append(answers, strings.ReplaceAll(fmt.Sprint(status, answer.Errors, len(answer.Warnings)), path, ""))
-	}
-	if answers[0] != answers[1] || answers[0] != answers[2] {
-		t.Errorf("the answers tell the files apart: %q", answers)
+		if answers[0] != answers[1] || answers[0] != answers[2] || answers[0] != answers[3] {
+			t.Errorf("%s: the answers tell the files apart: %q", c.keys, answers)
+		}
 	}
 }
 

@@ -3,7 +3,7 @@
 //
 // It owns the names, defaults and bounds of every key, and the wording of every
 // mistake. It opens no socket, resolves no name and starts nothing; beside the
-// configuration itself it reads the token file that [admin] names. Its funcs
+// configuration itself it reads the files that this names. Its funcs
 // keep no state and are safe for concurrent use.
 //
 //	text -- decode --> tree of tables, line of every key
@@ -192,20 +192,6 @@ func Load(path string) (*Config, error) {
 	return Parse(path, text)
 }
 
-// NamedTokens returns the token file that the file at path names; empty if there
-// is none, or if something else is wrong with the file.
-func NamedTokens(path string) string {
-	text, _, err := readFile(path, maxSize)
-	if err != nil {
-		return ""
-	}
-	c, err := Sketch(path, text, "")
-	if err != nil {
-		return ""
-	}
-	return c.Admin.TokenFile
-}
-
 // readFile reads a regular file, and at most one byte more than limit. It opens
 // without waiting: a pipe that nobody writes to would hang.
 func readFile(path string, limit int64) (text []byte, info fs.FileInfo, err error) {
@@ -230,10 +216,11 @@ func Parse(path string, text []byte) (*Config, error) {
 	return parse(&input{file: path}, text)
 }
 
-// Sketch is Parse for text that somebody sent. It opens no file but tokens, so
-// that nobody can ask for the mistakes, or the existence, of another.
-func Sketch(path string, text []byte, tokens string) (*Config, error) {
-	return parse(&input{file: path, sketch: true, tokens: tokens}, text)
+// Sketch is Parse for text that somebody sent. It opens no file, and looks at no
+// variable, but those that inForce names (which may be nil), so that nobody can ask
+// for the mistakes, or the existence, of another.
+func Sketch(path string, text []byte, inForce *Config) (*Config, error) {
+	return parse(&input{file: path, sketch: true, inForce: inForce}, text)
 }
 
 func parse(in *input, text []byte) (*Config, error) {

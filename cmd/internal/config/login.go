@@ -31,7 +31,7 @@ func (t table) password(file, env string) Secret {
 	switch {
 	case file != "" && env != "":
 		t.wrong("password_env", "password_file is set too; remove one of the two")
-	case t.in.sketch && (file != "" || env != ""):
+	case file != "" && !t.in.mayOpen(file), env != "" && !t.in.mayAsk(env):
 		t.warn("", "the password is not read for a plan: only a reload can tell whether it is there")
 	case file != "":
 		text, err := t.readSecret("password_file", file)
@@ -66,7 +66,7 @@ func (t table) tls() TLS {
 	if s.KeyFile != "" && s.CertFile == "" {
 		t.warn("tls_key_file", "has no effect without tls_cert_file: it is the key of that certificate")
 	}
-	if t.in.sketch && (s.CAFile != "" || s.CertFile != "") {
+	if !t.in.mayOpen(s.CAFile) || !t.in.mayOpen(s.CertFile) || !t.in.mayOpen(s.KeyFile) {
 		t.warn("tls", "its files are not read for a plan: only a reload can tell whether they are right")
 		return s
 	}

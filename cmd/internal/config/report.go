@@ -16,8 +16,8 @@ type input struct {
 	mistakes []note
 	warnings []note
 
-	sketch bool   // see Sketch
-	tokens string // the only token file that may be read then
+	sketch  bool    // see Sketch
+	inForce *Config // names the files and variables that may be read then; nil: none
 }
 
 // note is one finding. A line below 1 stands for the whole file.

@@ -21,7 +21,7 @@ func (t table) tokens(key string) (path string, all []admin.Token) {
 	if path == "" {
 		return "", nil
 	}
-	if t.in.sketch && path != t.in.tokens {
+	if !t.in.mayOpen(path) {
 		t.warn(key, "%s is not read for a plan: only a reload can tell whether it is right", path)
 		return path, nil
 	}

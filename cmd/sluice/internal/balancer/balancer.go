@@ -78,7 +78,7 @@ type Balancer struct {
 	view     atomic.Pointer[view]
 	last     atomic.Pointer[admin.LastReload]
 	dealt    atomic.Pointer[watch.Reading] // content that was applied, or refused and told
-	named    atomic.Pointer[string]        // token file that it names
+	named    atomic.Pointer[[]string]      // files that it names
 
 	asStarted config.Process // of the first configuration; of its engine and loops nothing changes
 
@@ -121,7 +121,7 @@ type view struct {
 // Start loads the configuration, binds every address and serves. An error means
 // that nothing runs.
 func Start(o Options) (*Balancer, error) {
-	l := o.load("")
+	l := o.load(nil)
 	if l.err != nil {
 		return nil, l.err
 	}

@@ -38,7 +38,7 @@ func (b *Balancer) Plan(ctx context.Context, text []byte) (admin.Reloaded, error
 
 func (b *Balancer) sketch(text []byte) (*config.Config, error) {
 	if len(text) > 0 {
-		return config.Sketch(admin.Sent, text, b.tokenFile())
+		return config.Sketch(admin.Sent, text, b.view.Load().config)
 	}
 	l := b.load()
 	return l.config, l.err

@@ -3,6 +3,7 @@ package balancer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,11 +107,11 @@ type loaded struct {
 	config *config.Config
 	err    error
 
-	// The content before and after it was read, with the token file that was
-	// watched then, and with named, the one that the file names now. moved is set if
-	// what was read may have been neither.
+	// The content before and after it was read, with the files that were watched
+	// then, and with named, those that the file names now. moved is set if what was
+	// read may have been neither.
 	before, after watch.Reading
-	named         string
+	named         []string
 	moved         bool
 }
 
@@ -123,27 +124,27 @@ func (l loaded) reading() *watch.Reading {
 	return &l.after
 }
 
-// load reads the configuration while tokens is the token file that is watched.
-func (o Options) load(tokens string) (l loaded) {
-	l.before = o.read(tokens)
+// load reads the configuration while watched are the files that it named last.
+func (o Options) load(watched []string) (l loaded) {
+	l.before = o.read(watched)
 	l.config, l.err = o.Load()
-	l.named = tokens
+	l.named = watched
 	if l.err == nil {
-		l.named = l.config.Admin.TokenFile
-	} else if next := config.NamedTokens(o.File); next != "" {
-		l.named = next // it may be all that is wrong
+		l.named = l.config.Files()
+	} else if next, ok := config.NamedFiles(o.File); ok {
+		l.named = next // one of them may be all that is wrong
 	}
 	l.after = o.read(l.named)
-	l.moved = l.before.File != l.after.File || l.named == tokens && l.before != l.after
+	l.moved = l.before.File != l.after.File || slices.Equal(l.named, watched) && l.before != l.after
 	return l
 }
 
 // read reads what the watch compares.
-func (o Options) read(tokens string) watch.Reading {
+func (o Options) read(named []string) watch.Reading {
 	if o.File == "" {
 		return watch.Reading{}
 	}
-	return watch.Read(o.File, tokens)
+	return watch.Read(o.File, named)
 }
 
 // loadTime bounds the reading of the file: a file system that does not answer
@@ -154,16 +155,13 @@ const loadTime = 10 * time.Second
 // changes nothing.
 func (b *Balancer) load() loaded {
 	done := make(chan loaded, 1)
-	tokens := *b.named.Load()
-	go func() { done <- b.options.load(tokens) }()
+	named := *b.named.Load()
+	go func() { done <- b.options.load(named) }()
 	select {
 	case l := <-done:
 		return l
 	case <-time.After(loadTime):
 		err := fmt.Errorf("configuration: not read within %s; the file system does not answer", loadTime)
-		return loaded{err: err, named: tokens, moved: true}
+		return loaded{err: err, named: named, moved: true}
 	}
 }
-
-// tokenFile is the one of the configuration in force.
-func (b *Balancer) tokenFile() string { return b.view.Load().config.Admin.TokenFile }

@@ -31,7 +31,7 @@ func TestReloadGivesUpAFileThatHangs(t *testing.T) {
 			Logs: logs.New(&bytes.Buffer{}),
 		}}
 		b.view.Store(&view{config: &config.Config{}})
-		b.named.Store(new(string))
+		b.named.Store(new([]string))
 		began, first := time.Now(), make(chan error)
 		go func() {
 			_, err := b.Reload(t.Context(), "first")

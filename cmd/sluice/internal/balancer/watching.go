@@ -34,10 +34,11 @@ func (b *Balancer) useWatch(c *config.Config) {
 func (b *Balancer) watchOptions() watch.Options {
 	return watch.Options{
 		Files: func() []string {
-			if tokens := *b.named.Load(); tokens != "" {
-				return []string{b.options.File, absolute(tokens)}
+			files := []string{b.options.File}
+			for _, named := range *b.named.Load() {
+				files = append(files, absolute(named))
 			}
-			return []string{b.options.File}
+			return files
 		},
 		Read:    func() watch.Reading { return b.options.read(*b.named.Load()) },
 		Dealt:   func(r watch.Reading) bool { return r == *b.dealt.Load() },

@@ -113,7 +113,7 @@ func TestEveryWayToSave(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			path := s.setup(t, t.TempDir())
-			r := watchFile(t, path, "", openNotify)
+			r := watchFile(t, path, nil, openNotify)
 			for i := 1; i <= 3; i++ {
 				s.again(t, path, i, fmt.Sprintf("%s%d is rather longer\n", good, i))
 				r.awaitApplied(i)

@@ -15,14 +15,14 @@ import (
 // the contents are. The zero value is like none that was read.
 type Reading struct {
 	File    [sha256.Size]byte // the configuration
-	Named   [sha256.Size]byte // the file that it names
+	Named   [sha256.Size]byte // the files that it names
 	Missing string            // why there is no content; empty: there is some
 }
 
-// Read reads the configuration at path and the file that it names; that may be
-// empty. A named file that cannot be read is a content of its own: whether that
-// is a mistake is for others to say.
-func Read(path, named string) Reading {
+// Read reads the configuration at path and the files that it names. One of these
+// that cannot be read is a content of its own: whether that is a mistake is for
+// others to say.
+func Read(path string, named []string) Reading {
 	var r Reading
 	blank, err := hash(&r.File, path)
 	switch {
@@ -33,12 +33,15 @@ func Read(path, named string) Reading {
 	case blank:
 		r.Missing = "is empty"
 	}
-	if named == "" {
-		return r
+	all := sha256.New()
+	for _, file := range named {
+		var sum [sha256.Size]byte
+		if _, err := hash(&sum, file); err != nil {
+			sum = sha256.Sum256([]byte("error: " + err.Error()))
+		}
+		all.Write(sum[:])
 	}
-	if _, err := hash(&r.Named, named); err != nil {
-		r.Named = sha256.Sum256([]byte("error: " + err.Error()))
-	}
+	all.Sum(r.Named[:0])
 	return r
 }
 

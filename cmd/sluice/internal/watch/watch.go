@@ -2,7 +2,7 @@
 // it is at rest.
 //
 // It compares content, not times: what is read again and again is a hash of the
-// file and of the token file that it names. Events of the kernel (package
+// file and of the files that it names. Events of the kernel (package
 // fsnotify) only say when to look; a slow poll looks anyway, for file systems
 // that tell nothing and where the kernel's limits leave no watch. It applies
 // nothing and keeps no configuration: whoever runs it says what has been dealt

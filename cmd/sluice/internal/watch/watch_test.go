@@ -25,7 +25,7 @@ const good = "good "
 type rig struct {
 	t    *testing.T
 	path string
-	more string // a second file; empty: none
+	more []string // further files
 
 	mu      sync.Mutex // guards what follows
 	dealt   Reading
@@ -36,7 +36,7 @@ type rig struct {
 }
 
 // watchFile begins to watch path, whose content counts as dealt with.
-func watchFile(t *testing.T, path, more string, open func() (*fsnotify.Watcher, error)) *rig {
+func watchFile(t *testing.T, path string, more []string, open func() (*fsnotify.Watcher, error)) *rig {
 	t.Helper()
 	r := &rig{t: t, path: path, more: more, dealt: Read(path, more)}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -56,12 +56,7 @@ func watchFile(t *testing.T, path, more string, open func() (*fsnotify.Watcher, 
 
 func (r *rig) options() Options {
 	return Options{
-		Files: func() []string {
-			if r.more == "" {
-				return []string{r.path}
-			}
-			return []string{r.path, r.more}
-		},
+		Files: func() []string { return append([]string{r.path}, r.more...) },
 		Read:  func() Reading { return Read(r.path, r.more) },
 		Dealt: func(now Reading) bool { return r.with(func() {}) && now == r.dealt },
 		Apply: func(_ context.Context, quiet bool) bool { return r.apply(quiet) },
@@ -143,7 +138,7 @@ func synced(t *testing.T, f func(t *testing.T, path string, r *rig)) {
 	path := filepath.Join(t.TempDir(), "c")
 	write(t, path, good+"0\n")
 	synctest.Test(t, func(t *testing.T) {
-		r := watchFile(t, path, "", blindly)
+		r := watchFile(t, path, nil, blindly)
 		synctest.Wait()
 		f(t, path, r)
 	})
@@ -250,17 +245,21 @@ func TestSameContentIsNothing(t *testing.T) {
 	})
 }
 
-// The file that the configuration names belongs to its content.
-func TestNamedFileCounts(t *testing.T) {
-	dir := t.TempDir()
-	path, named := filepath.Join(dir, "c"), filepath.Join(dir, "tokens")
+// The files that the configuration names belong to its content, each at its place.
+func TestNamedFilesCount(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	path, first, second := filepath.Join(dir, "c"), filepath.Join(dir, "tokens"), filepath.Join(other, "password")
 	write(t, path, good+"0\n")
-	write(t, named, "one")
-	r := watchFile(t, path, named, openNotify)
-	for i, text := range []string{"two", "three", "four"} {
-		write(t, named, text)
+	write(t, first, "one")
+	write(t, second, "one")
+	r := watchFile(t, path, []string{first, second}, openNotify)
+	for i, c := range []struct{ file, text string }{{first, "two"}, {second, "three"}, {second, "four"}} {
+		write(t, c.file, c.text)
 		r.awaitApplied(i + 1)
 	}
-	must(t, os.Remove(named))
+	must(t, os.Remove(second))
 	r.awaitApplied(4) // whether that is a mistake is not for the watch to say
+	if a, b := Read(path, []string{first, path}), Read(path, []string{path, first}); a == b {
+		t.Error("files that change places are the same content")
+	}
 }
