@@ -44,6 +44,28 @@ func TestEveryStatusOfTheAPI(t *testing.T) {
 		{"GET", "/backends?pool=none", "", 404, `no pool \"none\"; there is web`},
 		{"PUT", "/backends", "", 405, "GET, POST, HEAD"},
 		{"GET", "/backends/a", "", 405, "DELETE, PATCH"},
+		{"GET", "/backends/a/events", "", 200, `{"pool":"web","backend":"a","events":[{"kind":"state","text":"up: configured in the file","count":1,"first":"2`},
+		{"HEAD", "/backends/a/events", "", 200, ""},
+		{"GET", "/backends/a/events?pool=web", "", 200, `"events":[`},
+		{"GET", "/backends/a/events?pool=none", "", 404, "no pool"},
+		{"GET", "/backends/a/events?last=3", "", 400, `unknown parameter \"last\"; known are: pool`},
+		{"GET", "/backends/x/events", "", 404, `no such backend: \"x\"; GET /explain lists`},
+		{"GET", "/backends//events", "", 404, "no such"},
+		{"POST", "/backends/a/events", "", 405, "DELETE, GET, PATCH, HEAD"},
+		{"GET", "/explain", "", 200, `"pool":"web","strategy":"round_robin","pick":{"id":"a","address":"127.0.0.1:1","sure":true},"outcome":"served"`},
+		{"HEAD", "/explain", "", 200, ""},
+		{"POST", "/explain", "", 405, "GET, HEAD"},
+		{"GET", "/explain/", "", 404, "no such path"},
+		{"GET", "/explain?pool=none", "", 404, "no pool"},
+		{"GET", "/explain?client=::ffff:10.0.0.1", "", 200, `"client":"10.0.0.1"`},
+		{"GET", "/explain?client=10.0.0.1:80", "", 400, `parameter \"client\" must be an address without a port`},
+		{"GET", "/explain?client=fe80::1%25eth0", "", 400, "without a port or a zone"},
+		{"GET", "/explain?client=a.example", "", 400, "must be an address"},
+		{"GET", "/explain?client=", "", 400, "is empty"},
+		{"GET", "/explain?client=10.0.0.1&client=10.0.0.2", "", 400, "given twice"},
+		{"GET", "/explain?backend=a", "", 400, `unknown parameter \"backend\"; known are: client, events, pool`},
+		{"GET", "/explain?events=all", "", 200, `"events":[{"kind":"state"`},
+		{"GET", "/explain?events=-1", "", 400, "must be a whole number"},
 		{"GET", "/reload", "", 405, "POST"},
 		{"GET", "/pools/web", "", 200, `"eligible":1`},
 		{"GET", "/pools/none", "", 404, "no pool"},
@@ -136,9 +158,12 @@ func TestIDsAreFoundWhateverCharactersTheyHold(t *testing.T) {
 		{"unix:/run/app.sock", "/backends/unix%3A%2Frun%2Fapp.sock"},
 		{"unix:/run/app.sock", "/backends/unix:/run/app.sock"},
 		{"..", "/backends/%2E%2E"},
+		{"web/10.0.0.1", "/backends/web/10.0.0.1"},
+		{"web/events", "/backends/web/events"},
 	} {
 		r.do("POST", "/backends", fmt.Sprintf(`{"id":%q,"address":"10.0.0.1:80"}`, c.id)).want(t, 201, c.id)
 		r.do("PATCH", c.path, `{"weight":3}`).want(t, 200, `"weight":3`)
+		r.do("GET", c.path+"/events", "").want(t, 200, `weight 1 -> 3 by the API`)
 		r.do("DELETE", c.path, "").want(t, 204, "")
 		r.do("DELETE", c.path, "").want(t, 404, "")
 	}

@@ -19,8 +19,8 @@ const (
 	fewEvents = 5
 )
 
-// explained is the answer of GET /explain.
-type explained struct {
+// Explained is the answer of GET /explain.
+type Explained struct {
 	At time.Time `json:"at"`
 	pool.Explanation
 }
@@ -38,7 +38,7 @@ func (s *Server) explain(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, explained{time.Now(), p.Explain(q, n)}, nil
+	return http.StatusOK, Explained{time.Now(), p.Explain(q, n)}, nil
 }
 
 // address takes the address of a client, as a pool is told of it.

@@ -35,7 +35,7 @@ func FuzzAPI(f *testing.F) {
 		{"/backends", `{"pool":"web","id":"n","address":"unix:/run/n.sock","max_sessions":1}`},
 		{"/pools/web", `{"strategy":"least_connections"}`}, {"/pools/w%2565b", `{}`},
 		{"/sessions?client=10.0.0.0/8&min_age=1s&all=true", ""}, {"/sessions/cafe-1", ""},
-		{"/overrides?backend=a", ""}, {"/reload?dry_run=true", "[[pool]]"}, {"/reload", ""},
+		{"/overrides?backend=a", ""}, {"/explain?client=10.0.0.1&events=all", ""}, {"/backends/a/events", ""}, {"/reload?dry_run=true", "[[pool]]"}, {"/reload", ""},
 		{"/readyz/to%20web", ""}, {"//status/../..", "\x00"}, {"/backends/%2F%00", `[]`},
 	} {
 		f.Add(uint8(2), uint8(3), c[0], "localhost", c[1])

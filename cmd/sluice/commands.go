@@ -38,7 +38,7 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newRun(), newCheck(), newPlan(), newDiff(), newDemo(), newVersion(), newMan())
+	root.AddCommand(newRun(), newCheck(), newPlan(), newDiff(), newExplain(), newDemo(), newVersion(), newMan())
 	for _, c := range root.Commands() {
 		c.Args = usage(noArgument)
 	}

@@ -5,6 +5,7 @@
 //	sluice check [-c config.toml]   find every mistake in a configuration
 //	sluice plan  [-c config.toml]   show what a reload with it would change
 //	sluice diff  [-c config.toml]   show what runs and is not what the file says
+//	sluice explain [-c config.toml] show which backend is picked, and why not the others
 //	sluice demo                     see it work, with nothing to install
 //	sluice version
 //	sluice man
