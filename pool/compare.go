@@ -29,7 +29,8 @@ func (p *Pool) CompareClose() []Edit {
 // pool as it will be after the steps before. Its methods need the pool's mutex.
 type comparison struct {
 	p         *Pool
-	policy    Policy // the new one
+	policy    Policy   // the new one
+	names     []string // that backends may be found under
 	steps     []step
 	byID      map[string]*entry
 	leaving   map[*entry]bool
@@ -44,7 +45,7 @@ type step struct {
 
 func (p *Pool) compareLocked(c Config) *comparison {
 	d := &comparison{
-		p: p, policy: c.Policy,
+		p: p, policy: c.Policy, names: c.Names,
 		byID: map[string]*entry{}, leaving: map[*entry]bool{}, forgotten: map[string]bool{},
 	}
 	for _, e := range slices.Backward(p.roster.entries) {
@@ -56,6 +57,7 @@ func (p *Pool) compareLocked(c Config) *comparison {
 	for _, s := range c.Backends {
 		d.backend(s)
 	}
+	d.absent(c.Backends)
 	return d
 }
 
@@ -187,6 +189,9 @@ func (d *comparison) removals(specs []Spec) {
 		_, addressTaken := byAddress[e.address]
 		switch {
 		case same:
+		case e.fromFile && d.found(e.spec) && !idTaken:
+			d.remove(e, noLonger(e.spec), noLonger(e.spec))
+			d.steps = append(d.steps, step{do: func() { e.absent = true }})
 		case e.fromFile:
 			d.remove(e, "removed from the file", "")
 		case idTaken || addressTaken:
@@ -225,7 +230,7 @@ func (d *comparison) forgetDeleted(specs []Spec) {
 	for _, id := range slices.Sorted(maps.Keys(d.p.roster.deleted)) {
 		own := d.p.roster.deleted[id]
 		s, ok := now[id]
-		if ok && own.Spec.same(s) {
+		if ok && own.Spec.same(s) || !ok && d.unanswered(own.Spec, specs) {
 			continue
 		}
 		d.forgotten[id] = true
@@ -246,11 +251,12 @@ func (d *comparison) backend(s Spec) {
 	}
 	e := d.byID[s.ID]
 	if e == nil || d.leaving[e] {
-		d.one(s, Edit{Change: "added"}, func() { p.enterLocked(s, true, "configured in the file") })
+		d.one(s, Edit{Change: "added", Note: s.underName()}, func() { p.enterLocked(s, true, s.cameBy()) })
 		return
 	}
 	edit := Edit{Change: "altered", Sessions: e.Active()}
-	edit.Alter("origin", e.origin(), "config")
+	edit.Alter("origin", e.origin(), s.origin())
+	edit.Alter("name", e.spec.Name, s.Name)
 	edit.value("weight", e.weight, e.spec.Weight, s.Weight)
 	edit.value("max_sessions", e.maxSessions, e.spec.MaxSessions, s.MaxSessions)
 	edit.Alter("send_proxy", proxyVersion(e.spec.SendProxy), proxyVersion(s.SendProxy))

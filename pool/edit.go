@@ -6,8 +6,8 @@ import "fmt"
 // it means to live sessions. Pools tell of themselves and of their backends;
 // whoever holds more than pools tells of the rest in the same form.
 type Edit struct {
-	Kind    string `json:"kind"`              // pool, backend, frontend, ...
-	Pool    string `json:"pool,omitempty"`    // of a backend
+	Kind    string `json:"kind"`              // pool, backend, frontend, name (of backends), ...
+	Pool    string `json:"pool,omitempty"`    // of a backend, and of a name
 	Name    string `json:"name,omitempty"`    // a backend's is its id
 	Address string `json:"address,omitempty"` // of a backend
 	Change  string `json:"change"`            // added, removed or altered; regained: an address that was lost
@@ -62,8 +62,8 @@ func (e Edit) Lines() []string {
 
 func (e Edit) head() string {
 	switch {
-	case e.Kind == "backend":
-		return "pool " + e.Pool + ": backend " + e.Name + " "
+	case e.Pool != "":
+		return "pool " + e.Pool + ": " + e.Kind + " " + e.Name + " "
 	case e.Name != "":
 		return e.Kind + " " + e.Name + ": "
 	}

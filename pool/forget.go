@@ -19,6 +19,11 @@ func (p *Pool) Forget(id string) (undone []Difference, err error) {
 			p.forgetLocked(e)
 		}
 	}
+	for _, e := range p.roster.past {
+		if id == "" || id == e.id {
+			e.absent = false
+		}
+	}
 	for _, d := range p.roster.deletions() {
 		if id == "" || id == d.Spec.ID {
 			undone = append(undone, p.readmitLocked(d)...)

@@ -55,6 +55,12 @@ func (p *Pool) Overrides() Overrides {
 			o.Backends = append(o.Backends, e.override())
 		}
 	}
+	for _, e := range slices.Backward(p.roster.past) {
+		listed := func(b BackendOverride) bool { return b.Spec.ID == e.id }
+		if e.absent && len(e.overridden()) > 0 && p.roster.byID(e.id) == nil && !slices.ContainsFunc(o.Backends, listed) {
+			o.Backends = append(o.Backends, e.override())
+		}
+	}
 	o.Deleted = p.roster.deletions()
 	return o
 }

@@ -45,7 +45,7 @@ func New(name string, c Config, h Hooks) *Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range c.Backends {
-		p.enterLocked(s, true, "configured in the file")
+		p.enterLocked(s, true, s.cameBy())
 	}
 	p.publishLocked()
 	p.news.queue = nil
@@ -120,6 +120,14 @@ func (p *Pool) LookupFailed(host string) {
 	}
 }
 
+// NameFailed counts a failed look-up of a name that stands for some of the
+// backends.
+func (p *Pool) NameFailed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lookupFailures++
+}
+
 // Queues reports whether sessions may wait for a backend: then Join is worth a
 // try where Acquire found them all full.
 func (p *Pool) Queues() bool { return p.current.Load().policy.QueueMax > 0 }
@@ -146,6 +154,7 @@ func (p *Pool) enterLocked(s Spec, fromFile bool, reason string) *entry {
 	e.fromFile = fromFile
 	if former != nil {
 		former.back()
+		p.continueLocked(e, former)
 	}
 	from := ""
 	switch {

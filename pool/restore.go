@@ -1,5 +1,7 @@
 package pool
 
+import "slices"
+
 // Restore is New with what the API had changed in an earlier process. It returns
 // which of these changes do not stand, because the file changed meanwhile: what
 // Apply of that file would have returned there.
@@ -13,7 +15,7 @@ func Restore(name string, c Config, o Overrides, h Hooks) (p *Pool, edits []Edit
 	if s := o.Strategy; s != nil {
 		p.strategy, p.file, p.switched = s.InForce, s.File, s.Since
 	}
-	lost := p.recallLocked(c.Backends, o)
+	lost := p.recallLocked(c, o)
 	d := p.compareLocked(c)
 	d.carryOut()
 	p.publishLocked()
@@ -25,7 +27,7 @@ func Restore(name string, c Config, o Overrides, h Hooks) (p *Pool, edits []Edit
 // had changed as they were; then what the API had added, which applying the file
 // takes out again if that now has the id or address. It returns what was changed
 // of backends that have left the file.
-func (p *Pool) recallLocked(file []Spec, o Overrides) (lost []Edit) {
+func (p *Pool) recallLocked(c Config, o Overrides) (lost []Edit) {
 	for _, d := range o.Deleted {
 		p.roster.deleted[d.Spec.ID] = d
 	}
@@ -33,13 +35,13 @@ func (p *Pool) recallLocked(file []Spec, o Overrides) (lost []Edit) {
 	for _, b := range o.Backends {
 		known[b.Spec.ID] = b
 	}
-	for _, s := range file {
+	for _, s := range c.Backends {
 		if _, ok := p.roster.deleted[s.ID]; ok {
 			continue // applying the file decides whether it stays deleted
 		}
 		b, ok := known[s.ID]
 		if !ok || b.Spec.Address != s.Address {
-			p.enterLocked(s, true, "configured in the file")
+			p.enterLocked(s, true, s.cameBy())
 			continue
 		}
 		delete(known, s.ID)
@@ -50,6 +52,8 @@ func (p *Pool) recallLocked(file []Spec, o Overrides) (lost []Edit) {
 		switch {
 		case left && b.Added:
 			p.resumeLocked(b.Spec, b)
+		case left && slices.Contains(c.Names, b.Spec.Name):
+			p.awaitLocked(b)
 		case left:
 			lost = append(lost, Edit{Kind: "backend", Pool: p.name, Name: b.Spec.ID, Address: b.Spec.Address,
 				Change: "removed", Note: "and what the API had set of it is forgotten"})
@@ -76,7 +80,7 @@ func (b BackendOverride) before(s Spec) Spec {
 
 // resumeLocked enters a backend with the values that the API had set.
 func (p *Pool) resumeLocked(s Spec, b BackendOverride) {
-	reason := "configured in the file"
+	reason := s.cameBy()
 	if b.Added {
 		reason = "added by the API before a restart"
 	}

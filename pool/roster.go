@@ -35,8 +35,9 @@ type entry struct {
 	cut      *time.Timer // ends its sessions
 	ends     time.Time   // when cut does
 
-	left time.Time // when it was removed
-	gone bool      // removed, and its last session ended
+	left   time.Time // when it was removed; zero: its name has not answered yet
+	gone   bool      // removed, and its last session ended
+	absent bool      // its name has it no longer, and may have it again: see absent.go
 }
 
 // member is what a snapshot has of e if its weights are scale times what they
@@ -84,7 +85,7 @@ func (e *entry) summary(pol Policy) string {
 
 func (e *entry) origin() string {
 	if e.fromFile {
-		return "config"
+		return e.spec.origin()
 	}
 	return "api"
 }
@@ -165,6 +166,6 @@ func (r *roster) leave(e *entry, now time.Time) {
 // forget drops the removed backends that nothing refers to any more.
 func (r *roster) forget(now time.Time) {
 	r.past = slices.DeleteFunc(r.past, func(e *entry) bool {
-		return e.Active() == 0 && now.Sub(e.left) >= remembered
+		return e.Active() == 0 && !e.left.IsZero() && now.Sub(e.left) >= remembered
 	})
 }

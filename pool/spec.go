@@ -77,6 +77,9 @@ type Config struct {
 	Strategy Strategy
 	Policy   Policy
 	Backends []Spec // in the order of the file, which is the order of registration
+	// Names are those that some of Backends were found under, or may be: see
+	// Spec.Name. What was found under one of them is not the file's to remove.
+	Names []string
 }
 
 // Hooks report what happens inside a pool. Each may be nil. They are called

@@ -32,7 +32,7 @@ type BackendStatus struct {
 	Admin         string     `json:"admin"`  // ready, drain, maint or removing
 	Health        string     `json:"health"` // up, down or unknown
 	Suspect       bool       `json:"suspect"`
-	Origin        string     `json:"origin"`               // config or api
+	Origin        string     `json:"origin"`               // config, api or dns: found under a name of the file
 	Overridden    []string   `json:"overridden,omitempty"` // keys whose value came by the API: weight, max_sessions, state
 	Active        int64      `json:"active"`               // sessions, pending dials included
 	Total         int64      `json:"total"`                // sessions whose dial succeeded
