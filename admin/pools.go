@@ -14,7 +14,7 @@ func (s *Server) showPool(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, statusOfPool(p), nil
+	return http.StatusOK, s.poolStatus(p), nil
 }
 
 // patchPool switches a pool's strategy. Running sessions are untouched.
@@ -40,5 +40,5 @@ func (s *Server) patchPool(c *call) (int, any, error) {
 	p.SetStrategy(strategy)
 	s.changed(c, "strategy switched", zap.String("pool", p.Name()),
 		zap.String("change", before+" -> "+name))
-	return http.StatusOK, statusOfPool(p), nil
+	return http.StatusOK, s.poolStatus(p), nil
 }

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // rig is a whole admin side over real pools, on a port of its own.
 type rig struct {
+	names map[string][]Name // by pool
 	*Server
 	t         *testing.T
 	addr      string
@@ -100,6 +101,7 @@ func startWith(t *testing.T, search session.Settings, set Settings, pools ...*po
 		End:    func(m session.Match) int { return r.end(m) },
 		Keep:   func() { r.kept.Add(1) },
 		Unlike: r.unlike,
+		Names:  func(p *pool.Pool) []Name { return r.names[p.Name()] },
 		Plan: func(_ context.Context, text []byte) (Reloaded, error) {
 			return Reloaded{Generation: 1, DryRun: true, Changes: []string{fmt.Sprint(len(text), " bytes")}}, r.unplanned
 		},

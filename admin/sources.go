@@ -26,6 +26,8 @@ type Sources struct {
 	Strategy func(p *pool.Pool, name string) (pool.Strategy, error)
 	Keep     func()                   // makes what the API changed outlast the process, before it returns
 	Unlike   func() []pool.Difference // between the file and what runs; never nil
+	// Names tells of the names of the file that stand for backends of the pool.
+	Names func(*pool.Pool) []Name
 	// Reload makes the file current, calls Use, and logs what came of it. by is who
 	// asked for it. The error may be an Errors.
 	Reload func(ctx context.Context, by string) (Reloaded, error)

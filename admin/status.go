@@ -16,7 +16,7 @@ type overview struct {
 	About
 	Draining    bool              `json:"draining"`
 	Frontends   []l4.Status       `json:"frontends"`
-	Pools       []pool.Status     `json:"pools"`
+	Pools       []shownPool       `json:"pools"`
 	Differences []pool.Difference `json:"differences"` // between the file and what runs
 }
 
@@ -26,11 +26,11 @@ func (s *Server) status(*call) (int, any, error) {
 		About:       s.src.About(),
 		Draining:    s.src.Draining(),
 		Frontends:   s.frontends(),
-		Pools:       []pool.Status{},
+		Pools:       []shownPool{},
 		Differences: s.src.Unlike(),
 	}
 	for _, p := range s.src.Pools() {
-		o.Pools = append(o.Pools, statusOfPool(p))
+		o.Pools = append(o.Pools, s.poolStatus(p))
 	}
 	return http.StatusOK, o, nil
 }
@@ -56,9 +56,15 @@ func (s *Server) proxyListen() net.Addr {
 	return s.entrances[Everything].listen()
 }
 
-// statusOfPool never has null for a list.
-func statusOfPool(p *pool.Pool) pool.Status {
-	st := p.Status()
+// shownPool is a pool in an answer.
+type shownPool struct {
+	pool.Status
+	Names []Name `json:"names,omitempty"` // that stand for some of its backends
+}
+
+// poolStatus never has null for a list.
+func (s *Server) poolStatus(p *pool.Pool) shownPool {
+	st := shownPool{p.Status(), s.src.Names(p)}
 	if st.Backends == nil {
 		st.Backends = []pool.BackendStatus{}
 	}

@@ -114,7 +114,7 @@ func printPlan(w io.Writer, done admin.Reloaded) error {
 // printEdit writes one thing, and below it the keys of it that change.
 func printEdit(out *strings.Builder, e pool.Edit) {
 	name := strings.TrimSpace(e.Kind + " " + e.Name)
-	if e.Kind == "backend" {
+	if e.Pool != "" {
 		name += " of pool " + e.Pool + " (" + e.Address + ")"
 	}
 	fmt.Fprintf(out, "%s %s", cmp.Or(signs[e.Change], "?"), name)

@@ -10,6 +10,10 @@ import (
 	"sluice/pool"
 )
 
+// maxGroupID leaves room in 128 characters for the longest address, an IPv6 one in
+// brackets with a port (47), and for the slash before it.
+const maxGroupID = 80
+
 // group reads resolve: nil if the name is one backend. at is nil if the address is
 // wrong, which was noted.
 func (t table) group(s pool.Spec, at *endpoint, place int) *Group {
@@ -18,6 +22,10 @@ func (t table) group(s pool.Spec, at *endpoint, place int) *Group {
 		return nil
 	}
 	g := &Group{Spec: s, SRV: how == "srv", At: place}
+	if len(s.ID) > maxGroupID {
+		t.wrong("id", "%s is too long for resolve = %q, which appends an address; write one of at most %d characters",
+			quote(s.ID), how, maxGroupID)
+	}
 	if at == nil {
 		return g
 	}

@@ -29,6 +29,7 @@ func (b *Balancer) newAdmin(set admin.Settings) *admin.Server {
 		Strategy:  b.strategy,
 		Keep:      func() { b.state.Save() },
 		Unlike:    b.unlike,
+		Names:     b.namesIn,
 		Reload:    b.Reload,
 		Sessions:  b.engine.Sessions,
 		End:       func(m session.Match) int { return b.engine.End(m, session.Killed) },

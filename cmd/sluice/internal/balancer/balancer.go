@@ -35,6 +35,7 @@ import (
 
 	"sluice/admin"
 	"sluice/cmd/internal/config"
+	"sluice/cmd/sluice/internal/discover"
 	"sluice/cmd/sluice/internal/logs"
 	"sluice/cmd/sluice/internal/state"
 	"sluice/cmd/sluice/internal/watch"
@@ -69,8 +70,11 @@ type Balancer struct {
 	started  time.Time
 	engine   *l4.Engine // as the first configuration asks
 	limit    *l4.Limit
-	names    *resolve.Cache
-	web      session.Settings // of requests through /proxy
+	names    *resolve.Cache  // of backends
+	found    *discover.Names // that stand for several backends each
+	resolver atomic.Pointer[discover.Resolver]
+	skipped  atomic.Pointer[map[string]skips] // by pool; the owner of mu stores
+	web      session.Settings                 // of requests through /proxy
 	admin    *admin.Server
 	state    *state.Keeper // of what the API changed
 	draining atomic.Bool
@@ -150,17 +154,23 @@ func Start(o Options) (*Balancer, error) {
 	}
 	b.lasting, b.hurry = context.WithCancel(context.Background())
 	b.view.Store(&view{config: b.config})
-	b.names = resolve.New(nil, b.lookupFailed)
+	b.skipped.Store(&map[string]skips{})
+	b.resolver.Store(discover.NewResolver(c.Process.Resolver))
+	b.names = resolve.New(b.lookupAddresses, b.lookupFailed)
+	b.found = discover.New(discover.Hooks{Answered: b.answered, Failed: b.unanswered})
 	b.note("start", nil)
 	b.named.Store(&l.named)
 	b.dealt.Store(l.reading())
 	b.admin = b.newAdmin(c.Admin.Settings)
 	o.Logs.Use(c.Log)
 	b.openState(c)
+	defer b.lookUp(c)()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer b.closeInherited()
 	if _, err := b.apply(context.Background(), c); err != nil {
+		b.stopping = true
+		b.found.Close()
 		b.names.Close()
 		b.engine.Close()
 		return nil, err

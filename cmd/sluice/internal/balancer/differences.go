@@ -168,12 +168,14 @@ func (d *differ) pools(old, new []config.Pool) {
 	}
 	for _, p := range new {
 		var health edit
-		if was, ok := before[p.Name]; ok {
+		was, ok := before[p.Name]
+		if ok {
 			health.probing(was, p)
 		} else {
-			d.note("pool", p.Name, "added", fmt.Sprintf("backends: %d", len(p.Config.Backends)))
+			d.note("pool", p.Name, "added", contents(p))
 		}
 		d.pool(p, health)
+		d.names(p.Name, was.Groups, p.Groups)
 		delete(before, p.Name)
 	}
 	for _, p := range old {
@@ -181,6 +183,59 @@ func (d *differ) pools(old, new []config.Pool) {
 			d.gone(p)
 		}
 	}
+}
+
+// contents says what a pool has.
+func contents(p config.Pool) string {
+	text := fmt.Sprintf("backends: %d", len(p.Config.Backends))
+	if len(p.Groups) > 0 {
+		text += fmt.Sprintf(", names: %d", len(p.Groups))
+	}
+	return text
+}
+
+// names tells what differs in the names that stand for several backends. These
+// the pool tells one by one.
+func (d *differ) names(in string, old, new []config.Group) {
+	before := make(map[string]config.Group)
+	for _, g := range old {
+		before[g.Spec.ID] = g
+	}
+	for _, g := range new {
+		var e edit
+		e.Kind, e.Pool, e.Name, e.Address, e.Change = "name", in, g.Spec.ID, g.Spec.Address, "added"
+		if was, ok := before[g.Spec.ID]; ok {
+			e.Change = "altered"
+			e.group(was, g)
+		}
+		if delete(before, g.Spec.ID); e.Change == "added" || len(e.Keys) > 0 {
+			d.edits = append(d.edits, e.Edit)
+		}
+	}
+	for _, g := range old {
+		if _, gone := before[g.Spec.ID]; gone {
+			d.edits = append(d.edits, pool.Edit{Kind: "name", Pool: in, Name: g.Spec.ID, Address: g.Spec.Address, Change: "removed"})
+		}
+	}
+}
+
+// group tells what differs in one name.
+func (e *edit) group(old, new config.Group) {
+	e.Alter("address", old.Spec.Address, new.Spec.Address)
+	e.Alter("resolve", resolveWord(old), resolveWord(new))
+	e.Alter("weight", old.Spec.Weight, new.Spec.Weight)
+	e.Alter("max_sessions", old.Spec.MaxSessions, new.Spec.MaxSessions)
+	e.Alter("send_proxy", old.Spec.SendProxy, new.Spec.SendProxy)
+	e.Alter("backup", old.Spec.Backup, new.Spec.Backup)
+	e.Alter("zone", old.Spec.Zone, new.Spec.Zone)
+}
+
+// resolveWord is how the file says what a name stands for.
+func resolveWord(g config.Group) string {
+	if g.SRV {
+		return "srv"
+	}
+	return "all"
 }
 
 // pool adds what the pool itself tells. That of the pool as a whole is one edit.

@@ -9,6 +9,7 @@ import (
 	"sluice/admin"
 	"sluice/cmd/internal/config"
 	"sluice/l4"
+	"sluice/pool"
 )
 
 // Plan tells what a reload would change, and what becomes of the sessions; with a
@@ -23,6 +24,7 @@ func (b *Balancer) Plan(ctx context.Context, text []byte) (admin.Reloaded, error
 	if err != nil {
 		return admin.Reloaded{}, b.mistakes(err)
 	}
+	defer b.lookUp(c)()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stopping {
@@ -56,9 +58,28 @@ func (b *Balancer) dryRun(c *config.Config) (admin.Reloaded, error) {
 	if err != nil {
 		return admin.Reloaded{}, b.mistakes(err)
 	}
-	done := b.answer(c, orOrder(b.edits(c, b.foresee)))
-	done.DryRun, done.Unknown = true, unknown
+	ears := b.ears(nil)
+	for _, w := range p.open {
+		ears = append(ears, ear{w.who(), w.listen})
+	}
+	done := b.answer(c, orOrder(b.edits(c, func(c config.Pool) []pool.Edit {
+		full, _ := b.stand(c, ears)
+		return b.foresee(full)
+	})))
+	done.DryRun, done.Unknown = true, append(unknown, b.unknownNames(c)...)
 	return done, nil
+}
+
+// unknownNames lists the names of which nobody knows yet what they stand for.
+func (b *Balancer) unknownNames(c *config.Config) (unknown []string) {
+	for _, p := range c.Pools {
+		for _, g := range p.Groups {
+			if _, known := b.found.Found(keyOf(p.Name, g)); !known {
+				unknown = append(unknown, fmt.Sprintf("pool %s: what backend %s stands for: nothing was found under %s yet", p.Name, g.Spec.ID, g.Host))
+			}
+		}
+	}
+	return unknown
 }
 
 // tryOpen finds out which of the sockets that are to be opened cannot be, and

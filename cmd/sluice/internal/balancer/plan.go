@@ -109,7 +109,7 @@ func linesOf(edits []pool.Edit) (lines []string) {
 		if e.Kind == "pool" && e.Change != "altered" {
 			whole[e.Name] = true
 		}
-		if e.Kind != "backend" || !whole[e.Pool] {
+		if e.Pool == "" || !whole[e.Pool] {
 			lines = append(lines, e.Lines()...)
 		}
 	}

@@ -2,9 +2,11 @@ package balancer
 
 import (
 	"context"
+	"net/netip"
 	"sync/atomic"
 
 	"sluice/cmd/internal/config"
+	"sluice/cmd/sluice/internal/discover"
 	"sluice/cmd/sluice/internal/logs"
 	"sluice/l4/session"
 	"sluice/pool"
@@ -16,6 +18,7 @@ import (
 type watchedPool struct {
 	pool    *pool.Pool
 	logs    *logs.Logs
+	found   *discover.Names
 	monitor atomic.Pointer[health.Monitor] // nil without probes; read by the pool's hooks
 	stop    func()                         // ends the monitor; nil without one
 
@@ -25,10 +28,10 @@ type watchedPool struct {
 // newPool returns a pool that nothing probes yet, with what an earlier process
 // kept of it.
 func (b *Balancer) newPool(c config.Pool) *watchedPool {
-	w := &watchedPool{logs: b.options.Logs}
+	w := &watchedPool{logs: b.options.Logs, found: b.found}
 	var lost []pool.Edit
 	w.pool, lost = pool.Restore(c.Name, c.Config, b.restored.take(c.Name), pool.Hooks{
-		Changed:   w.logs.Backend,
+		Changed:   w.changed,
 		Suspected: w.suspected,
 		Members:   w.members,
 		Evict:     b.evict,
@@ -49,9 +52,24 @@ func (b *Balancer) evict(e pool.Eviction) {
 	b.engine.Order(session.Match{On: e.Backend, Before: e.At}, cause)
 }
 
+func (w *watchedPool) changed(c pool.Change) {
+	w.logs.Backend(c)
+	if c.To == "down" {
+		w.suspectName(c.Address)
+	}
+}
+
 func (w *watchedPool) suspected(b *pool.Backend) {
 	if m := w.monitor.Load(); m != nil {
 		m.Suspect(b)
+	}
+	w.suspectName(b.Address())
+}
+
+// suspectName has the name looked up that stands for address, if one does.
+func (w *watchedPool) suspectName(address string) {
+	if at, err := netip.ParseAddrPort(address); err == nil {
+		w.found.Suspect(w.pool.Name(), at.Addr())
 	}
 }
 

@@ -75,6 +75,9 @@ func (b *Balancer) mistakes(err error) error {
 
 // reload makes current what was loaded.
 func (b *Balancer) reload(l loaded) (admin.Reloaded, error) {
+	if l.err == nil {
+		defer b.lookUp(l.config)()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.stopping {

@@ -25,6 +25,7 @@ func (b *Balancer) stop() {
 	b.mu.Lock() // waits for a reload that has begun to change things
 	b.stopping = true
 	b.mu.Unlock()
+	b.found.Close()
 	b.endWatch()
 	d := newDrain(began, b.config.Process)
 	b.drains.Store(d)

@@ -21,7 +21,8 @@ func (b *Balancer) swap(p *plan, opened []*socket) []pool.Edit {
 	b.limit.Set(c.Process.MaxSessions)
 	b.limit.Fit()
 	b.advise(c)
-	pools := b.usePools(c.Pools)
+	b.resolver.Store(b.resolverOf(c))
+	pools := b.usePools(c.Pools, b.ears(opened))
 	edits := b.edits(c, func(p config.Pool) []pool.Edit { return pools[p.Name] })
 	edits = append(edits, b.regained(opened)...)
 	b.useFrontends(c)
@@ -56,9 +57,10 @@ func (b *Balancer) regained(opened []*socket) (edits []pool.Edit) {
 
 // usePools applies the file's view of every pool, and returns what that changed,
 // by the pools' names.
-func (b *Balancer) usePools(cs []config.Pool) map[string][]pool.Edit {
+func (b *Balancer) usePools(cs []config.Pool, ears []ear) map[string][]pool.Edit {
 	changed := make(map[string][]pool.Edit)
 	for _, c := range cs {
+		c = b.standing(c, ears)
 		w := b.pools[c.Name]
 		if w == nil {
 			w = b.retired.pool(c.Name)
