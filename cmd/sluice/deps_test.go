@@ -49,6 +49,11 @@ var layers = map[string]layer{
 		others: []string{"github.com/redis/go-redis"},
 		reason: "a probe knows its protocol's library and nothing else",
 	},
+	"pool/health/mysql": {
+		own:    []string{"pool/health"},
+		others: []string{"github.com/go-sql-driver/mysql"},
+		reason: "a probe knows its protocol's library and nothing else",
+	},
 	"pool/health/postgres": {
 		own:    []string{"pool/health"},
 		others: []string{"github.com/jackc/pgx"},

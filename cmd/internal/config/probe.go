@@ -11,7 +11,7 @@ import (
 // probe reads what one check does.
 func (t table) probe() Probe {
 	p := Probe{
-		Kind:    t.word("probe", "tcp", []string{"none", "tcp", "http", "redis", "postgres"}, "mysql"),
+		Kind:    t.word("probe", "tcp", []string{"none", "tcp", "http", "redis", "postgres", "mysql"}),
 		Send:    t.text("send", ""),
 		Expect:  t.text("expect", ""),
 		Path:    t.text("path", "/"),

@@ -14,6 +14,7 @@ import (
 	"sluice/l4/greeting"
 	"sluice/l4/session"
 	"sluice/pool/health"
+	"sluice/pool/health/mysql"
 	"sluice/pool/health/postgres"
 	"sluice/pool/health/redis"
 )
@@ -52,6 +53,9 @@ func kind(dial health.Dial, p config.Probe) health.Probe {
 	case "postgres":
 		return postgres.Probe(dial, postgres.Options{User: p.User, Password: string(p.Password), Database: p.Database,
 			TLS: encryption(p.TLS), Role: p.Role, MaxLag: p.MaxLag})
+	case "mysql":
+		return mysql.Probe(dial, mysql.Options{User: p.User, Password: string(p.Password), TLS: encryption(p.TLS),
+			Role: p.Role, MaxLag: p.MaxLag, WsrepReady: p.WsrepReady})
 	}
 	return plain(dial, p)
 }
