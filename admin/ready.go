@@ -63,7 +63,7 @@ func (s *Server) unreadyFrontend(name string) error {
 		if err != nil {
 			return answer.Refuse(http.StatusServiceUnavailable, "frontend %s has no pool", name)
 		}
-		if p.Eligible() == 0 {
+		if !p.Ready() {
 			return answer.Refuse(http.StatusServiceUnavailable,
 				"no backend of pool %s is up, ready and of weight above 0", p.Name())
 		}

@@ -12,7 +12,12 @@ import (
 func (c *conn) queue() session.Step {
 	woken := make(chan struct{}, 1)
 	step := c.tell(func(now time.Time) session.Step {
-		return c.session.Queue(now, func() { woken <- struct{}{} })
+		return c.session.Queue(now, func() {
+			select {
+			case woken <- struct{}{}:
+			default: // it looks already
+			}
+		})
 	})
 	// The watch begins later than this, or has looked already.
 	if step.Do == session.Wait && c.queued() && hasEnded(c.socks[session.Client]) {

@@ -289,16 +289,20 @@ func TestQueueLosesTheBackendThatItGave(t *testing.T) {
 		held["a"].Release()
 		want(t, "woken", w.woken, 1)
 		f.Remove("a")
-		expected := pool.ErrFull.Error()
+		expected := pool.ErrWaiting.Error() // it is back in its place
 		if free {
 			held["b"].Release()
 			expected = "b"
 		}
 		want(t, "a is gone", w.has(), expected)
 		want(t, "asked again", w.has(), expected)
+		if !free {
+			want(t, "queued", f.Status().Queued, 1)
+			held["b"].Release()
+			want(t, "woken", w.woken, 2)
+			want(t, "what it gets", w.has(), "b")
+		}
 		w.lease.Release()
-		held["b"].Release()
-		want(t, "woken", w.woken, 1)
 		want(t, "queued", f.Status().Queued, 0)
 		for _, b := range f.Status().Backends {
 			want(t, "active on "+b.ID, b.Active, 0)

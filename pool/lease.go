@@ -45,6 +45,9 @@ func (l *Lease) Connected() {
 	l.connected = true
 	b.total.Add(1)
 	b.succeeded()
+	if l.pool.queue.barred.Load() > 0 {
+		l.pool.works(b)
+	}
 	if l.onTrial || b.Health() == Down {
 		l.pool.proved(b, l.onTrial)
 		l.onTrial = false

@@ -64,7 +64,8 @@ func (p *Pool) Name() string { return p.name }
 
 // Acquire picks a backend, reserves a slot on it, and fills l, which must be
 // empty or released. It returns ErrNoBackend or ErrFull, and then l is empty. It
-// takes nothing that somebody who waits could have: see Join.
+// takes nothing that somebody who waits could have: see Join. ErrFull also says
+// that there is something, and that it is the turn of others.
 func (p *Pool) Acquire(l *Lease, q Query) error {
 	if p.queue.length.Load() > 0 {
 		return p.acquireBehind(l, q)
@@ -129,8 +130,21 @@ func (p *Pool) NameFailed() {
 }
 
 // Queues reports whether sessions may wait for a backend: then Join is worth a
-// try where Acquire found them all full.
+// try where Acquire found them all full, or, if the pool Holds, none.
 func (p *Pool) Queues() bool { return p.current.Load().policy.QueueMax > 0 }
+
+// Holds reports whether sessions wait while no backend is eligible.
+func (p *Pool) Holds() bool { return p.current.Load().policy.holds() }
+
+// Ready reports whether it is worth to send sessions here: a backend is eligible,
+// or the last one went so recently that who comes waits for the next.
+func (p *Pool) Ready() bool {
+	s := p.current.Load()
+	return len(s.eligible) > 0 || s.policy.holds() && !s.lost.IsZero() && time.Since(s.lost) < s.policy.HoldFor
+}
+
+// Exhausted reports whether q avoids all that a new session may get now.
+func (p *Pool) Exhausted(q Query) bool { return p.current.Load().refusal(q) == ErrNoBackend }
 
 // Eligible returns how many backends a new session may get, full ones included.
 func (p *Pool) Eligible() int { return len(p.current.Load().eligible) }
@@ -144,7 +158,7 @@ func (p *Pool) Close() {
 	for len(p.roster.entries) > 0 {
 		p.leaveLocked(p.roster.entries[0], "the pool was removed")
 	}
-	p.strategy = p.file
+	p.strategy, p.policy.HoldFor = p.file, 0 // nobody need wait
 	p.publishLocked()
 }
 

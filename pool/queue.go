@@ -13,88 +13,167 @@ var (
 	ErrWaiting = errors.New("waits for a backend")
 	// ErrLate is the answer of a Place whose time was over first.
 	ErrLate = errors.New("no backend became free in time")
+	// ErrHeldLate is the same while no backend was eligible, or the turn of the
+	// place was not there yet after that.
+	ErrHeldLate = errors.New("no backend came up in time")
+
+	// errTurn says that a backend is there, and that who waits gets it later: see
+	// Policy.ReleaseRate.
+	errTurn = errors.New("others come first")
 )
 
 // queue holds the sessions that wait for a backend, in the order in which they
-// came.
+// came: for room, or, held, for a backend that is eligible.
 //
 // A slot that becomes free goes to the first that may have it before anybody is
 // woken, so that none is lost with a session that leaves. Whoever makes a slot
 // free looks at length after that, and whoever joins is counted in length before
 // it looks for a slot: one of the two sees the other.
 type queue struct {
-	length   atomic.Int64 // of line, and who is about to join it; read at every pick and release
-	total    atomic.Int64
-	timeouts atomic.Int64
+	length atomic.Int64 // of line, and who is about to join it; read at every pick and release
+	barred atomic.Int64 // len(bars); read at every connect
+
+	total, timeouts            atomic.Int64 // that joined; that waited in vain for room,
+	held, everHeld, heldInVain atomic.Int64 // or for one that is eligible; held: now
 
 	mu    sync.Mutex // guards the fields below and those of places; nothing is locked under it
-	line  list.List  // of *Place
-	woken []*Place   // decided; to be woken outside mu
-	stale []*Member  // picked, and found removed; to be released outside mu
+	line  list.List  // of *Place, in order of seq
+	seq   uint64     // the last given
+	bars  []bar
+	pace  pace
+	alarm alarm
+	woken []*Place  // decided, or of another patience; to be woken outside mu
+	stale []*Member // picked, and found removed; to be released outside mu
+}
+
+// Waiter is a session that is ready to wait.
+type Waiter struct {
+	// Wake is called by any goroutine, outside of every lock, when Take has an
+	// answer, when its patience changed, and sometimes for nothing. It must not
+	// block.
+	Wake  func()
+	Holds bool   // it waits for a backend to be eligible, too
+	Place *Place // an earlier one, which is over: it comes back to where that was; nil for none
 }
 
 // Place is one session's place in the queue of a pool. Its owner ends it by Take
 // or Leave.
 type Place struct {
-	Patience time.Duration // how long it may last: the policy's when it began
-
-	pool  *Pool
-	query Query
-	wake  func()
+	pool   *Pool
+	waiter Waiter
 
 	// pool.queue.mu guards the fields below.
-	at    *list.Element // nil once it is decided, or over
-	lease Lease         // what came of it,
-	err   error         // or why nothing did
+	query    Query
+	seq      uint64        // its order
+	queueFor time.Duration // how long it may wait for room: the policy's when it came
+	patience time.Duration // how long it may wait as things are
+	held     bool          // waits for one that is eligible, or for its turn after that
+	wasHeld  bool
+	at       *list.Element // nil once it is decided, or over
+	lease    Lease         // what came of it,
+	err      error         // or why nothing did
 }
 
-// waits decides whether a session waits that found no backend because of err,
-// where n wait already, and for how long.
+// holds reports whether sessions wait while no backend is eligible.
+func (p Policy) holds() bool { return p.QueueMax > 0 && p.HoldFor > 0 }
+
+// waits decides whether a session that comes waits, having found no backend
+// because of err, where n wait already, and for how long as things are.
 func (p Policy) waits(err error, n int) (patience time.Duration, ok bool) {
-	return p.QueueFor, err == ErrFull && n < p.QueueMax
+	if err == ErrNoBackend {
+		return p.HoldFor, p.HoldFor > 0 && n < p.QueueMax
+	}
+	return p.QueueFor, n < p.QueueMax
 }
-
-// stays decides whether a session that waits goes on with it after err. The
-// policy may have changed since it came, which is for those who come.
-func stays(err error) bool { return err == ErrFull }
 
 // Join is Acquire for a session that is ready to wait. It fills l, or returns the
-// error, or a place in the queue. Then wake is called once, by any goroutine and
-// outside of every lock, when Take has an answer; it must not block. q.Avoid must
-// not change until the place is over.
-func (p *Pool) Join(l *Lease, q Query, wake func()) (*Place, error) {
+// error, or a place in the queue. q.Avoid must not change until the place is over.
+func (p *Pool) Join(l *Lease, q Query, w Waiter) (*Place, error) {
 	c := &p.queue
 	c.mu.Lock()
 	defer p.leaveQueue()
+	at := &Place{pool: p, query: q, waiter: w}
 	c.length.Add(1)
-	err := p.acquireLocked(l, q)
-	patience, ok := p.current.Load().policy.waits(err, c.line.Len())
-	if !ok {
-		c.length.Add(-1)
-		return nil, err
+	if w.Place != nil {
+		return at.returnLocked(l)
 	}
+	err := p.acquireLocked(l, q)
+	pol := p.current.Load().policy
+	if _, ok := pol.waits(err, c.line.Len()); err == nil || !ok || !at.waitsFor(err) {
+		c.length.Add(-1)
+		return nil, outward(err)
+	}
+	c.seq++
+	at.seq, at.queueFor = c.seq, pol.QueueFor
 	c.total.Add(1)
-	at := &Place{Patience: patience, pool: p, query: q, wake: wake}
-	at.at = c.line.PushBack(at)
+	at.lineUpLocked()
+	p.standLocked(at, err)
 	return at, nil
 }
 
+// outward is what an error is to those who do not wait.
+func outward(err error) error {
+	if err == errTurn {
+		return ErrFull
+	}
+	return err
+}
+
+// waitsFor reports whether a session that found no backend because of err waits,
+// or goes on with it. What else of the policy changed since it came is for those
+// who come.
+func (at *Place) waitsFor(err error) bool {
+	return err != ErrNoBackend || at.waiter.Holds && at.pool.current.Load().policy.HoldFor > 0
+}
+
+// returnLocked lets a session whose dial failed back to where it was in the line.
+func (at *Place) returnLocked(l *Lease) (*Place, error) {
+	p, before := at.pool, at.waiter.Place
+	at.seq, at.queueFor, at.wasHeld, at.waiter.Place = before.seq, before.queueFor, before.wasHeld, nil
+	at.lineUpLocked()
+	if err := p.current.Load().refusal(at.query); !at.waitsFor(err) {
+		at.outLocked(err)
+		return nil, err
+	} else if err == ErrNoBackend {
+		p.standLocked(at, err)
+	}
+	if why := p.settleLocked(false); at.at != nil && why != nil && !at.picky() {
+		p.standLocked(at, why)
+	} else if at.at != nil && at.patience == 0 {
+		p.standLocked(at, ErrFull)
+	}
+	if at.at != nil {
+		return at, nil
+	}
+	return nil, at.endLocked(l)
+}
+
 // Take ends the place, unless the answer is ErrWaiting, and moves what came of
-// it to l, which is empty. late gives up, with ErrLate, if nothing did. Taking
+// it to l, which is empty. It gives up with ErrLate or ErrHeldLate if waited,
+// which is the time since the session came first, is all its patience. Taking
 // twice is harmless.
-func (at *Place) Take(l *Lease, late bool) error {
+func (at *Place) Take(l *Lease, waited time.Duration) error {
 	c := &at.pool.queue
 	c.mu.Lock()
 	defer at.pool.leaveQueue()
 	switch {
-	case at.lostLocked():
-		at.err = at.pool.acquireLocked(l, at.query)
-	case at.at != nil && !late:
+	case at.lostLocked() && at.againLocked(l):
+		return at.err
+	case at.at != nil && waited < at.patience:
 		return ErrWaiting
+	case at.at != nil && at.held:
+		c.heldInVain.Add(1)
+		at.outLocked(ErrHeldLate)
 	case at.at != nil:
 		c.timeouts.Add(1)
 		at.outLocked(ErrLate)
-	case at.err == nil:
+	}
+	return at.endLocked(l)
+}
+
+// endLocked moves what came of the place, which is decided, to l.
+func (at *Place) endLocked(l *Lease) error {
+	if at.err == nil {
 		at.lease.moveTo(l)
 	}
 	return at.err
@@ -113,6 +192,23 @@ func (at *Place) lostLocked() bool {
 	return true
 }
 
+// againLocked looks for another backend, which l gets, in the place of one that
+// was lost, and reports whether that is all: else it waits again.
+func (at *Place) againLocked(l *Lease) (over bool) {
+	c := &at.pool.queue
+	c.length.Add(1)
+	err := at.pool.acquireLocked(l, at.query)
+	if err == nil || !at.waitsFor(err) {
+		c.length.Add(-1)
+		at.err = err
+		return true
+	}
+	at.err = nil
+	at.lineUpLocked()
+	at.pool.standLocked(at, err)
+	return false
+}
+
 // Leave ends the place, and gives back what came of it.
 func (at *Place) Leave() {
 	c := &at.pool.queue
@@ -120,8 +216,43 @@ func (at *Place) Leave() {
 	if at.at != nil {
 		at.outLocked(ErrLate)
 	}
-	c.mu.Unlock()
+	at.pool.leaveQueue()
 	at.lease.Release()
+}
+
+// Patience returns how long the session may wait as things are, since it came.
+func (at *Place) Patience() time.Duration {
+	at.pool.queue.mu.Lock()
+	defer at.pool.queue.mu.Unlock()
+	return at.patience
+}
+
+// Held reports whether the session ever waited for a backend to be eligible, and
+// which of those that it had tried it should not try again soon.
+func (at *Place) Held() (held bool, avoid []*Backend) {
+	at.pool.queue.mu.Lock()
+	defer at.pool.queue.mu.Unlock()
+	return at.wasHeld, at.query.Avoid
+}
+
+// picky reports whether the place is not for any backend.
+func (at *Place) picky() bool { return len(at.query.Avoid) > 0 }
+
+// lineUpLocked puts a place into the line.
+func (at *Place) lineUpLocked() {
+	line := &at.pool.queue.line
+	e := line.Back()
+	if front := line.Front(); front != nil && front.Value.(*Place).seq > at.seq {
+		e = nil
+	}
+	for e != nil && e.Value.(*Place).seq > at.seq {
+		e = e.Prev()
+	}
+	if e == nil {
+		at.at = line.PushFront(at)
+		return
+	}
+	at.at = line.InsertAfter(at, e)
 }
 
 // decideLocked ends the wait, and has it told.
@@ -130,109 +261,24 @@ func (at *Place) decideLocked(err error) {
 	at.pool.queue.woken = append(at.pool.queue.woken, at)
 }
 
-// outLocked takes a place out of the line.
+// outLocked takes a place out of the line. The pace is over with the last.
 func (at *Place) outLocked(err error) {
 	c := &at.pool.queue
 	c.line.Remove(at.at)
 	c.length.Add(-1)
-	at.at, at.err = nil, err
-}
-
-// settle gives what became free to those who wait.
-func (p *Pool) settle() {
-	p.queue.mu.Lock()
-	defer p.leaveQueue()
-	p.settleLocked(false)
-}
-
-// resettle is settle after a new snapshot, with which some may wait in vain.
-func (p *Pool) resettle() {
-	p.queue.mu.Lock()
-	defer p.leaveQueue()
-	p.settleLocked(true)
-}
-
-// settleLocked serves the line from its front. Who avoids some backends may have
-// to let others pass. Behind one who avoids none and is not served, nobody could
-// be: then it reports full. all looks there for those who have nothing to wait
-// for any more.
-func (p *Pool) settleLocked(all bool) (full bool) {
-	c := &p.queue
-	for e := c.line.Front(); e != nil && (all || !full); {
-		at := e.Value.(*Place)
-		picky := len(at.query.Avoid) > 0
-		if full && !picky {
-			e = e.Next()
-			continue
-		}
-		m, err := p.pickLocked(at.query)
-		switch {
-		case m != nil:
-			p.giveLocked(m)
-			e, full = c.line.Front(), false
-		case stays(err):
-			e, full = e.Next(), full || !picky
-		default:
-			e = e.Next()
-			at.decideLocked(err)
-		}
+	if at.held {
+		c.held.Add(-1)
 	}
-	return full
-}
-
-// giveLocked gives a member that was picked to the first in line who may have
-// it: its slot may have become free behind the back of those that were asked
-// before. It reports whether there is one.
-func (p *Pool) giveLocked(m *Member) bool {
-	for e := p.queue.line.Front(); e != nil; e = e.Next() {
-		if at := e.Value.(*Place); !at.query.avoids(m.Backend) {
-			at.lease.fill(p, m)
-			at.decideLocked(nil)
-			return true
-		}
-	}
-	return false
-}
-
-// acquireBehind is Acquire while somebody waits.
-func (p *Pool) acquireBehind(l *Lease, q Query) error {
-	p.queue.mu.Lock()
-	defer p.leaveQueue()
-	return p.acquireLocked(l, q)
-}
-
-// acquireLocked takes what nobody who waits could have.
-func (p *Pool) acquireLocked(l *Lease, q Query) error {
-	if p.settleLocked(false) {
-		return p.current.Load().refusal(q)
-	}
-	for {
-		m, err := p.pickLocked(q)
-		if err != nil {
-			return err
-		}
-		if !p.giveLocked(m) {
-			l.fill(p, m)
-			return nil
-		}
-	}
-}
-
-// pickLocked reserves a slot. To give back one that came too late is left to
-// leaveQueue, since that settles.
-func (p *Pool) pickLocked(q Query) (*Member, error) {
-	for {
-		m, err := p.current.Load().pick(q)
-		if err != nil || !m.removed.Load() {
-			return m, err
-		}
-		p.queue.stale = append(p.queue.stale, m)
+	at.at, at.err, at.held, at.patience = nil, err, false, 0
+	if c.line.Len() == 0 {
+		c.pace.on = false
 	}
 }
 
 // leaveQueue unlocks the queue, and does what must not be done before.
 func (p *Pool) leaveQueue() {
 	c := &p.queue
+	p.setAlarmLocked()
 	woken, stale := c.woken, c.stale
 	c.woken, c.stale = nil, nil
 	c.mu.Unlock()
@@ -242,6 +288,6 @@ func (p *Pool) leaveQueue() {
 		l.Release()
 	}
 	for _, at := range woken {
-		at.wake()
+		at.waiter.Wake()
 	}
 }

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"container/list"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -53,7 +54,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 			close(released)
 		}()
 		woken := make(chan struct{}, 1)
-		place, err := p.Join(&second, Query{}, func() { woken <- struct{}{} })
+		place, err := p.Join(&second, Query{}, Waiter{Wake: signalTo(woken)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +64,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatalf("round %d: nobody wakes who waits; %+v", round, p.Status())
 			}
-			if err := place.Take(&second, false); err != nil {
+			if err := place.Take(&second, early); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -133,27 +134,34 @@ func (c *crowd) sessions(rng *rand.Rand) {
 	}
 }
 
-// before returns who waits now.
-func (c *crowd) before() []*Place {
+// before returns who waits now, each with where it is: who loses what it was
+// given is somewhere else then.
+func (c *crowd) before() map[*Place]*list.Element {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.waiting)
+	c.p.queue.mu.Lock()
+	defer c.p.queue.mu.Unlock()
+	places := map[*Place]*list.Element{}
+	for _, at := range c.waiting {
+		places[at] = at.at
+	}
+	return places
 }
 
 // overtaken fails if any of the places waits still: all began earlier.
-func (c *crowd) overtaken(places []*Place) {
+func (c *crowd) overtaken(places map[*Place]*list.Element) {
 	c.p.queue.mu.Lock()
 	defer c.p.queue.mu.Unlock()
-	for _, at := range places {
-		if at.at != nil {
+	for at, where := range places {
+		if where != nil && at.at == where {
 			c.t.Error("somebody was overtaken")
 		}
 	}
 }
 
-func (c *crowd) wait(l *Lease, rng *rand.Rand, before []*Place) {
+func (c *crowd) wait(l *Lease, rng *rand.Rand, before map[*Place]*list.Element) {
 	woken := make(chan struct{}, 1)
-	place, err := c.p.Join(l, Query{}, func() { woken <- struct{}{} })
+	place, err := c.p.Join(l, Query{}, Waiter{Wake: signalTo(woken)})
 	switch {
 	case err != nil:
 		return
@@ -170,12 +178,12 @@ func (c *crowd) wait(l *Lease, rng *rand.Rand, before []*Place) {
 		place.Leave()
 	case 1:
 		runtime.Gosched()
-		place.Take(l, true)
+		place.Take(l, tooLong)
 	default:
 		select {
 		case <-woken:
-			if place.Take(l, false) == ErrWaiting {
-				c.t.Error("woken for nothing")
+			if place.Take(l, early) == ErrWaiting { // what it was given was removed
+				place.Leave()
 			}
 		case <-time.After(patience):
 			c.t.Errorf("nobody wakes who waits; %+v", c.p.Status())
@@ -204,6 +212,22 @@ func (c *crowd) upset(rng *rand.Rand) {
 		ready := Ready
 		for _, id := range []string{"a", "b", "c"} {
 			c.p.Patch(id, Patch{Admin: &ready})
+		}
+	}
+}
+
+// How long a session has waited: not long enough, and too long.
+const (
+	early   = -time.Second
+	tooLong = 1000 * time.Hour
+)
+
+// signalTo leaves a token, unless one is there.
+func signalTo(c chan struct{}) func() {
+	return func() {
+		select {
+		case c <- struct{}{}:
+		default:
 		}
 	}
 }

@@ -20,20 +20,26 @@ type waiter struct {
 	avoid []*pool.Backend
 }
 
+// How long a session has waited: not long enough, and too long.
+const (
+	early   = -time.Second
+	tooLong = 1000 * time.Hour
+)
+
 // queued is a policy that lets n sessions wait.
 func queued(n int) pool.Policy { return pool.Policy{QueueMax: n, QueueFor: 3 * time.Second} }
 
 // join asks for a backend, and perhaps waits.
 func join(p *pool.Pool, avoid ...*pool.Backend) *waiter {
 	w := &waiter{avoid: avoid}
-	w.place, w.err = p.Join(&w.lease, pool.Query{Avoid: avoid}, func() { w.woken++ })
+	w.place, w.err = p.Join(&w.lease, pool.Query{Avoid: avoid}, pool.Waiter{Wake: func() { w.woken++ }, Holds: true})
 	return w
 }
 
 // has returns the id of the backend that w has got by now.
 func (w *waiter) has() string {
 	if w.place != nil {
-		w.err = w.place.Take(&w.lease, false)
+		w.err = w.place.Take(&w.lease, early)
 	}
 	switch {
 	case w.lease.Backend() != nil:
@@ -49,7 +55,7 @@ func TestQueueServesTheFirstWhenASlotIsFree(t *testing.T) {
 	l := acquire(t, f.Pool)
 	first, second, third := join(f.Pool), join(f.Pool), join(f.Pool)
 	want(t, "the third, with room for two", third.has(), pool.ErrFull.Error())
-	want(t, "patience", first.place.Patience, 3*time.Second)
+	want(t, "patience", first.place.Patience(), 3*time.Second)
 	want(t, "queued", f.Status().Queued, 2)
 	want(t, "a newcomer", f.Acquire(new(pool.Lease), pool.Query{}), pool.ErrFull)
 
@@ -87,9 +93,9 @@ func TestQueueTimeout(t *testing.T) {
 	f := setup(t, "a=1/1", queued(2))
 	l := acquire(t, f.Pool)
 	late, inTime := join(f.Pool), join(f.Pool)
-	want(t, "too late", late.place.Take(&late.lease, true), pool.ErrLate)
+	want(t, "too late", late.place.Take(&late.lease, tooLong), pool.ErrLate)
 	l.Release()
-	want(t, "at the last moment", inTime.place.Take(&inTime.lease, true), nil)
+	want(t, "at the last moment", inTime.place.Take(&inTime.lease, tooLong), nil)
 	want(t, "what it got", inTime.has(), "a")
 	inTime.lease.Release()
 	want(t, "timeouts", f.Status().QueueTimeouts, 1)
@@ -287,7 +293,7 @@ func (o *orderly) change() {
 func (o *orderly) collect() {
 	for i := 0; i < len(o.waiting); {
 		w := o.waiting[i]
-		err := w.place.Take(&w.lease, false)
+		err := w.place.Take(&w.lease, early)
 		if waits := err == pool.ErrWaiting; waits == (w.woken > 0) || w.woken > 1 {
 			o.t.Fatalf("seed %d: session %d was woken %d times and got %v", o.seed, w.seq, w.woken, err)
 		}

@@ -1,6 +1,9 @@
 package pool
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // snapshot is what picks read. It is never edited after it was published.
 type snapshot struct {
@@ -8,6 +11,7 @@ type snapshot struct {
 	strategy Strategy
 	eligible []*Member // in order of registration
 	picker   Picker    // nil if nothing is eligible
+	lost     time.Time // when the last eligible one went; zero: there is one, or never was
 }
 
 // pick reserves a slot on a member, or says why it could not.
@@ -37,6 +41,17 @@ func (s *snapshot) has(b *Backend) bool {
 	return slices.ContainsFunc(s.eligible, func(m *Member) bool { return m.Backend == b })
 }
 
+// lostAt returns snapshot.lost of the snapshot after s, which may be nil.
+func (s *snapshot) lostAt(eligible int) time.Time {
+	switch {
+	case s == nil || eligible > 0:
+		return time.Time{}
+	case len(s.eligible) > 0:
+		return time.Now()
+	}
+	return s.lost
+}
+
 // others counts the eligible members that are not b. One on trial is no member
 // to rely on.
 func (s *snapshot) others(b *Backend) (n int) {
@@ -63,6 +78,7 @@ func (p *Pool) publishLocked() {
 		p.picker = p.strategy.Build(s.eligible, p.picker)
 		s.picker = p.picker
 	}
+	s.lost = old.lostAt(len(s.eligible))
 	p.current.Store(s)
 	p.evictFallenLocked()
 	p.dismissLocked()

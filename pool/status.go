@@ -17,6 +17,9 @@ type Status struct {
 	Queued         int64           `json:"queued"`                   // sessions that wait now
 	QueuedTotal    int64           `json:"queued_total"`             // sessions that had to wait
 	QueueTimeouts  int64           `json:"queue_timeouts"`           // sessions that waited in vain until queue_timeout
+	Held           int64           `json:"held"`                     // of Queued, those for whom none is eligible, or it is not their turn after that
+	HeldTotal      int64           `json:"held_total"`               // sessions that were ever held
+	HoldTimeouts   int64           `json:"hold_timeouts"`            // sessions that were held in vain until hold_timeout
 	Backends       []BackendStatus `json:"backends"`                 // in order of registration; those draining out come last
 	DeletedByAPI   []string        `json:"deleted_by_api,omitempty"` // ids that the file has and the API removed, sorted
 	LookupFailures int64           `json:"lookup_failures"`          // failed look-ups of names of its backends
@@ -69,6 +72,7 @@ func (p *Pool) Status() Status {
 	s.Panic = p.panics
 	s.QueueMax, s.Queued = p.policy.QueueMax, p.queue.length.Load()
 	s.QueuedTotal, s.QueueTimeouts = p.queue.total.Load(), p.queue.timeouts.Load()
+	s.Held, s.HeldTotal, s.HoldTimeouts = p.queue.held.Load(), p.queue.everHeld.Load(), p.queue.heldInVain.Load()
 	if !p.strategy.same(p.file) {
 		s.StrategyOrigin = "api"
 	}

@@ -136,7 +136,10 @@ func (x *exchange) judge(a *attempt, req *http.Request, err error) (again bool, 
 	case !errors.Is(err, errNoAnswer):
 		err = &lost{err}
 	}
-	x.reached = x.reached || a.reached()
+	if a.reached() {
+		x.reached = true
+		x.route.Reached()
+	}
 	again, x.cause = x.route.Dialed(now, err)
 	switch {
 	case x.cause != "":
@@ -178,6 +181,8 @@ func (x *exchange) none(c session.Cause) error {
 	switch c {
 	case session.QueueTimeout:
 		return answer.Refuse(http.StatusServiceUnavailable, "%v: %v", pool.ErrNoBackend, pool.ErrLate)
+	case session.HoldTimeout:
+		return answer.Refuse(http.StatusServiceUnavailable, "%v: %v", pool.ErrNoBackend, pool.ErrHeldLate)
 	case session.BackendLimit:
 		return answer.Refuse(http.StatusServiceUnavailable, "%v: %v", pool.ErrNoBackend, pool.ErrFull)
 	}

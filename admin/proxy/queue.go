@@ -10,7 +10,12 @@ import (
 // does. Without a backend and without a cause the request is over.
 func (x *exchange) queue() (session.Try, session.Cause) {
 	woken := make(chan struct{}, 1)
-	try, cause := x.route.Queue(time.Now(), func() { woken <- struct{}{} })
+	try, cause := x.route.Queue(time.Now(), func() {
+		select {
+		case woken <- struct{}{}:
+		default: // it looks already
+		}
+	})
 	for cause == "" && try.Backend == nil {
 		late := time.NewTimer(time.Until(try.Deadline))
 		select {

@@ -18,6 +18,7 @@ const (
 	NoBackend        Cause = "no_backend"         // no candidate was usable
 	BackendLimit     Cause = "backend_limit"      // a usable candidate was full, none was dialed
 	QueueTimeout     Cause = "queue_timeout"      // no full candidate had room in time
+	HoldTimeout      Cause = "hold_timeout"       // no backend became eligible in time
 	LocalFault       Cause = "local_fault"        // descriptors, memory or permission on our side
 	Killed           Cause = "killed"             // an operator ended it
 	Shutdown         Cause = "shutdown"           // the process ended it
@@ -43,7 +44,7 @@ var causes = [...]Cause{
 	"", ClientClosed, BackendClosed, ClientReset, BackendReset, Idle, HalfCloseTimeout,
 	ConnectFailed, ClientLeft, NoBackend, BackendLimit, QueueTimeout, LocalFault, Killed, Shutdown,
 	Denied, ClientLimit, ClientRate, BadHeader, HeaderTimeout, OnDown, Removed, Drained,
-	MaxAge, Rebalanced,
+	MaxAge, Rebalanced, HoldTimeout,
 }
 
 // place returns where c is among the causes; what is not among them is a defect
@@ -61,7 +62,7 @@ func (c Cause) place() uint8 {
 // can also come before a backend was reached; its cause says the order.
 func (c Cause) Refused() bool {
 	switch c {
-	case ConnectFailed, NoBackend, BackendLimit, QueueTimeout, LocalFault, ClientLeft:
+	case ConnectFailed, NoBackend, BackendLimit, QueueTimeout, HoldTimeout, LocalFault, ClientLeft:
 		return true
 	}
 	return false
@@ -111,7 +112,7 @@ func (c Cause) Code(at Moment) string {
 		return "SC"
 	case BackendLimit:
 		return "SQ"
-	case QueueTimeout:
+	case QueueTimeout, HoldTimeout:
 		return "sQ"
 	case LocalFault:
 		return "RC"

@@ -8,49 +8,78 @@ import (
 
 // waited is the part of a route that deals with the queue of its pool.
 type waited struct {
-	full  bool          // the last pick found all full
-	place *pool.Place   // nil while it does not wait
-	since time.Time     // when it began to
-	until time.Time     // when that is over
+	worth bool          // after Next found none: a place in the queue may help
+	never bool          // see Reached
+	in    bool          // it waits, in place
+	place *pool.Place   // the newest; nil before the first
+	came  time.Time     // when it took the first: what its patience counts from
+	since time.Time     // when it took this one
+	until time.Time     // when its patience is over
 	took  time.Duration // all waits that are over
 	last  bool          // the route ended while it waited
 }
 
-// Queues reports whether, after Next found every usable backend full, Queue may
-// follow in the place of the end.
-func (r *Route) Queues() bool { return r.waited.full && r.pool.Queues() }
+// Queues reports whether, after Next found no backend, Queue may follow in the
+// place of the end.
+func (r *Route) Queues() bool { return r.waited.worth && r.pool.Queues() }
+
+// Reached says that a backend may have acted for the client. From then on the
+// route is not held: to try the same backends again is not for it to decide.
+func (r *Route) Reached() { r.waited.never = true }
+
+// holds reports whether it may wait for a backend to be eligible.
+func (r *Route) holds() bool { return !r.waited.never && r.pool.Holds() }
+
+// exhausted notes that nothing is left to be tried. If the pool has nothing else
+// either, that is to be waited for.
+func (r *Route) exhausted() {
+	r.waited.worth = r.holds() && r.pool.Exhausted(r.query())
+}
 
 // Queue is Next for a client that is ready to wait. A Try without a backend is a
 // place in the queue: Woken must be called when wake was, and at the deadline,
-// until there is a backend or a cause. wake is called once, by any goroutine; it
-// must not block.
+// until there is a backend or a cause. wake is called by any goroutine, perhaps
+// more than once; it must not block. A route that was in the queue before comes
+// back to where it was, and its time has gone on.
 func (r *Route) Queue(now time.Time, wake func()) (Try, Cause) {
-	place, err := r.pool.Join(r.lease, r.query(), wake)
+	w := &r.waited
+	if w.came.IsZero() {
+		w.came = now
+	}
+	place, err := r.pool.Join(r.lease, r.query(), pool.Waiter{Wake: wake, Holds: !w.never, Place: w.place})
 	if err != nil {
 		return Try{}, r.none(err)
 	}
 	if place == nil {
+		r.renew(now)
 		return r.try(now), ""
 	}
-	r.waited.place, r.waited.since, r.waited.until = place, now, now.Add(place.Patience)
-	return Try{Deadline: r.waited.until}, ""
+	w.in, w.place, w.since = true, place, now
+	return r.wait(), ""
+}
+
+// wait asks for a wait as long as the place allows.
+func (r *Route) wait() Try {
+	r.waited.until = r.waited.came.Add(r.waited.place.Patience())
+	return Try{Deadline: r.waited.until}
 }
 
 // Woken looks what came of the place in the queue.
 func (r *Route) Woken(now time.Time) (Try, Cause) {
 	w := &r.waited
-	if w.place == nil {
+	if !w.in {
 		return Try{}, r.none(pool.ErrNoBackend)
 	}
-	err := w.place.Take(r.lease, !now.Before(w.until))
+	err := w.place.Take(r.lease, now.Sub(w.came))
 	if err == pool.ErrWaiting {
-		return Try{Deadline: w.until}, ""
+		return r.wait(), ""
 	}
 	r.leaveQueue(now)
 	if err != nil {
 		return Try{}, r.none(err)
 	}
 	w.last = false
+	r.renew(now)
 	return r.try(now), ""
 }
 
@@ -59,8 +88,22 @@ func (r *Route) Woken(now time.Time) (Try, Cause) {
 func (r *Route) leaveQueue(now time.Time) {
 	w := &r.waited
 	d := now.Sub(w.since)
-	w.place, w.last, w.took = nil, true, w.took+d
-	r.first = r.first.Add(d)
+	w.in, w.last, w.took = false, true, w.took+d
+	r.first, r.from = r.first.Add(d), r.from.Add(d)
+}
+
+// renew begins anew, with all that a session may try and all its time, for one
+// that was held: the situation is another.
+func (r *Route) renew(now time.Time) {
+	if r.waited.place == nil {
+		return
+	}
+	held, avoid := r.waited.place.Held()
+	if !held {
+		return
+	}
+	r.avoid = append(r.avoid[:0:0], avoid...)
+	r.tried, r.from, r.eligible = 0, now, r.pool.Eligible()
 }
 
 // Queued returns how long the route waited in the queue, waits that are over.
@@ -70,8 +113,8 @@ func (r *Route) Queued() time.Duration { return r.waited.took }
 func (r *Route) LeftQueue() bool { return r.waited.last }
 
 // Queue answers a Queue: the session takes its place. The next step is Wait,
-// unless a backend became free meanwhile. wake is called when Woken is to be: once
-// at most, by any goroutine. It must not block.
+// unless a backend became free meanwhile. wake is called when Woken is to be, by any
+// goroutine, perhaps more than once. It must not block.
 func (s *Session) Queue(now time.Time, wake func()) Step {
 	if step := s.step(); step.Do != Queue {
 		return step

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"time"
 
 	"sluice/pool"
@@ -13,6 +14,10 @@ import (
 // the rest of the budget is a scheduling delay short of whole timeouts. Chosen,
 // not measured.
 const cutShort = 0.9
+
+// mostNoted bounds the attempts of a session that is held for long: of more, the
+// first and the last are kept. Chosen.
+const mostNoted = 40
 
 // Route finds one client a backend: it picks, shares out the dial budget, and
 // judges each dial. A session holds one; an HTTP request through /proxy uses
@@ -25,8 +30,10 @@ type Route struct {
 	lease    *pool.Lease
 	avoid    []*pool.Backend
 	attempts []Attempt
-	first    time.Time     // of the first pick
-	eligible int           // backends there were at the first pick
+	tried    int           // attempts since it began, or began anew after it was held
+	first    time.Time     // of the first pick, later by what was waited since
+	from     time.Time     // the same for the first of these attempts
+	eligible int           // backends there were then
 	started  time.Time     // of the attempt under way
 	timeout  time.Duration // of its dials
 	lookup   time.Duration // what the look-up before them took
@@ -59,16 +66,16 @@ func (r *Route) start(p *pool.Pool, set *Settings, client netip.Addr, l *pool.Le
 // unless it Queues.
 func (r *Route) Next(now time.Time) (Try, Cause) {
 	if r.first.IsZero() {
-		r.first, r.eligible = now, r.pool.Eligible()
+		r.first, r.from, r.eligible = now, now, r.pool.Eligible()
 	}
-	r.waited.full = false
-	left := r.first.Add(r.set.DialBudget).Sub(now)
-	if len(r.attempts) >= r.set.Attempts || left <= 0 {
+	r.waited.worth = false
+	if r.tried >= r.set.Attempts || r.left(now) <= 0 {
+		r.exhausted()
 		return Try{}, ConnectFailed
 	}
 	err := r.pool.Acquire(r.lease, r.query())
 	if err != nil {
-		r.waited.full = err == pool.ErrFull
+		r.waited.worth = err == pool.ErrFull || r.holds()
 		return Try{}, r.none(err)
 	}
 	return r.try(now), ""
@@ -76,11 +83,13 @@ func (r *Route) Next(now time.Time) (Try, Cause) {
 
 func (r *Route) query() pool.Query { return pool.Query{Client: r.client, Avoid: r.avoid} }
 
+// left returns what is left of the budget.
+func (r *Route) left(now time.Time) time.Duration { return r.from.Add(r.set.DialBudget).Sub(now) }
+
 // try begins an attempt with the backend of the lease.
 func (r *Route) try(now time.Time) Try {
-	left := r.first.Add(r.set.DialBudget).Sub(now)
 	r.started, r.lookup = now, 0
-	r.timeout = min(r.set.ConnectTimeout, left/time.Duration(r.candidates()))
+	r.timeout = min(r.set.ConnectTimeout, r.left(now)/time.Duration(r.candidates()))
 	return Try{r.lease.Backend(), now.Add(r.timeout)}
 }
 
@@ -89,6 +98,8 @@ func (r *Route) none(err error) Cause {
 	switch {
 	case err == pool.ErrLate:
 		return QueueTimeout
+	case err == pool.ErrHeldLate:
+		return HoldTimeout
 	case len(r.attempts) > 0:
 		return ConnectFailed
 	case errors.Is(err, pool.ErrFull):
@@ -101,7 +112,7 @@ func (r *Route) none(err error) Cause {
 // just picked included. It counts those of the first pick: the pool may have
 // taken out the ones that failed since, so what is eligible now says too little.
 func (r *Route) candidates() int {
-	return max(1, min(r.set.Attempts, r.eligible)-len(r.attempts))
+	return max(1, min(r.set.Attempts, r.eligible)-r.tried)
 }
 
 // resolved says that the dials start only now: a backend is not to blame for
@@ -154,7 +165,7 @@ func (r *Route) cut(f Fault) bool {
 // client left or an order came. It counts against nobody. Without either it does
 // nothing.
 func (r *Route) Cancel(now time.Time) {
-	if r.waited.place != nil {
+	if r.waited.in {
 		r.waited.place.Leave()
 		r.leaveQueue(now)
 	}
@@ -167,6 +178,9 @@ func (r *Route) Cancel(now time.Time) {
 
 func (r *Route) note(now time.Time, word string) {
 	a := Attempt{r.lease.Backend().ID(), word, now.Sub(r.started)}
+	if r.tried++; len(r.attempts) == mostNoted {
+		r.attempts = slices.Delete(r.attempts, mostNoted/2, mostNoted/2+1)
+	}
 	r.attempts = append(r.attempts, a)
 }
 

@@ -28,7 +28,7 @@ type Do uint8
 const (
 	Header Do = iota + 1 // receive from the client until Step.Deadline, then call Header or NoHeader
 	Lookup               // find the addresses of Step.Address, then call Resolved
-	Queue                // every usable backend is full: call Queue
+	Queue                // none is to be had now, and to wait may help: call Queue
 	Wait                 // stay in the queue: call Woken when woken and at Step.Deadline, Left if the client ends
 	Dial                 // connect to Step.Address, then call Dialed
 	Relay                // the connect succeeded: send the Greeting, if Step.Greet, and start the relay
