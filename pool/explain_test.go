@@ -102,12 +102,13 @@ func explained(t *testing.T, p *pool.Pool, l *pool.Lease, words map[pool.Word]in
 // patience reports whether a session joins the queue after err.
 func patience(p *pool.Pool, err error) (time.Duration, bool) {
 	var l pool.Lease
-	at, _ := p.Join(&l, pool.Query{}, pool.Waiter{Wake: func() {}})
+	at, _ := p.Join(&l, pool.Query{}, pool.Waiter{Wake: func() {}, Holds: true})
 	if at == nil {
 		return 0, false
 	}
+	d := at.Patience()
 	at.Leave()
-	return at.Patience(), true
+	return d, true
 }
 
 // told checks the reasons against each other and against the status.
