@@ -95,7 +95,7 @@ func (p *Pool) Eject(b *Backend, o Ejection) bool {
 
 // sparesLocked reports whether the pool can do without a member.
 func (p *Pool) sparesLocked(e *entry, budget int) bool {
-	if !p.worksLocked(e) {
+	if !p.worksLocked(e) || p.policy.Single { // a passive sign must not choose another
 		return false
 	}
 	var ejected, tier int

@@ -67,6 +67,7 @@ const (
 	Unprobed    Word = "waiting_first_probe" // init = "probe"
 	Removing    Word = "removing"
 	DeletedByIt Word = "deleted_by_api"
+	KeptOut     Word = "kept_out"    // single = true
 	PassedOver  Word = "passed_over" // usable by itself; a rule of the pool has others used
 )
 
@@ -227,6 +228,8 @@ func (p *Pool) leftOut(r *Reason, e *entry) {
 		if unfit.Word != "" {
 			r.Text += "; it is not fit either: " + unfit.Text
 		}
+	case p.keptOut(e) != "":
+		r.Word, r.Text = KeptOut, p.keptOut(e)
 	case unfit.Word != "":
 		r.Word, r.Text, r.Since, r.Until = unfit.Word, unfit.Text, unfit.Since, unfit.Until
 	default:

@@ -27,6 +27,7 @@ type Pool struct {
 	fallen   []fall      // to be evicted from once no new session gets them
 	panics   bool        // at the last publication
 	news     news
+	single   single
 	pacer    *time.Timer // paces slow starts; nil: there are none
 
 	lookupFailures int64

@@ -69,6 +69,7 @@ func (p *Pool) publishLocked() {
 	p.relentLocked()
 	p.pardonLocked()
 	p.paceLocked()
+	p.chooseLocked()
 	s := &snapshot{policy: p.policy, strategy: p.strategy, eligible: p.eligibleLocked()}
 	old := p.current.Load()
 	switch {
@@ -98,7 +99,7 @@ func (p *Pool) eligibleLocked() []*Member {
 	var eligible []*Member
 	for _, e := range p.roster.entries {
 		switch {
-		case !e.wanted():
+		case !e.wanted() || !p.admits(e):
 		case all || e.fit(p.policy):
 			eligible = append(eligible, e.member(scale, false))
 		case p.onTrialLocked(e):

@@ -92,6 +92,9 @@ type Hooks struct {
 	Members   func()         // the set of backends to be probed changed: see Pool.Probed
 	Evict     func(Eviction) // sessions of a backend are to end; called by a timer, too
 	Panicked  func(Panic)    // a panic of the pool began or ended
+	// Conflicted: backends of a pool with Policy.Single began, or ceased, to claim
+	// that they are the one, or it is another of them. Called as Changed is.
+	Conflicted func(Conflict)
 }
 
 // Change is one transition of one backend.

@@ -20,6 +20,7 @@ type Status struct {
 	Held           int64           `json:"held"`                     // of Queued, those for whom none is eligible, or it is not their turn after that
 	HeldTotal      int64           `json:"held_total"`               // sessions that were ever held
 	HoldTimeouts   int64           `json:"hold_timeouts"`            // sessions that were held in vain until hold_timeout
+	Conflict       []string        `json:"conflict,omitempty"`       // single: ids of those that claim to be the one, if they are several
 	Backends       []BackendStatus `json:"backends"`                 // in order of registration; those draining out come last
 	DeletedByAPI   []string        `json:"deleted_by_api,omitempty"` // ids that the file has and the API removed, sorted
 	LookupFailures int64           `json:"lookup_failures"`          // failed look-ups of names of its backends
@@ -51,8 +52,9 @@ type BackendStatus struct {
 	HeldUntil     time.Time  `json:"held_until,omitzero"`    // it flaps, and gets nothing before
 	EjectedUntil  time.Time  `json:"ejected_until,omitzero"` // its sessions went wrong, and it gets no new ones before
 	Ejections     int64      `json:"ejections"`
-	EarlyResets   int64      `json:"early_resets"` // sessions that it reset soon after they had begun: see Pool.CountEarly
-	Empty         int64      `json:"empty"`        // other sessions that it ended first, without a byte to the client
+	EarlyResets   int64      `json:"early_resets"`       // sessions that it reset soon after they had begun: see Pool.CountEarly
+	Empty         int64      `json:"empty"`              // other sessions that it ended first, without a byte to the client
+	KeptOut       string     `json:"kept_out,omitempty"` // single: why it gets nothing although it is fit
 
 	FailuresBy map[string]int64 `json:"-"` // DialFailures by reason; all of them
 	Dials      Durations        `json:"-"` // dials that succeeded or count against it
@@ -77,8 +79,9 @@ func (p *Pool) Status() Status {
 		s.StrategyOrigin = "api"
 	}
 	s.Backends = make([]BackendStatus, 0, len(p.roster.entries))
+	s.Conflict = slices.Clone(p.single.rivals)
 	for _, e := range p.roster.entries {
-		s.Backends = append(s.Backends, e.status(e.summary(p.policy), e.admin.String()))
+		s.Backends = append(s.Backends, p.statusLocked(e))
 	}
 	for _, e := range p.roster.past {
 		if e.Active() > 0 {
@@ -96,7 +99,7 @@ func (p *Pool) Backend(id string) (b BackendStatus, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e := p.roster.byID(id); e != nil {
-		return e.status(e.summary(p.policy), e.admin.String()), true
+		return p.statusLocked(e), true
 	}
 	e := first(p.roster.past, func(e *entry) bool { return e.id == id && e.Active() > 0 })
 	if e == nil {
@@ -115,6 +118,13 @@ func (p *Pool) Added() (n int) {
 		}
 	}
 	return n
+}
+
+// statusLocked is the status of a member.
+func (p *Pool) statusLocked(e *entry) BackendStatus {
+	s := e.status(e.summary(p.policy), e.admin.String())
+	s.KeptOut = p.keptOut(e)
+	return s
 }
 
 func (e *entry) status(state, admin string) BackendStatus {

@@ -114,7 +114,11 @@ var inPool = families[pool.Status]{"pool"}
 var ofPool = []family[pool.Status]{
 	inPool.gauge("sluice_pool_backends_eligible", "Backends that a new session may get, full ones included.", func(p *pool.Status) float64 { return float64(p.Eligible) }),
 	inPool.gauge("sluice_pool_panic", "Whether all backends are used, whatever is known of them, since too few are up.", func(p *pool.Status) float64 { return truth(p.Panic) }),
-	inPool.gauge("sluice_pool_queue_length", "Sessions that wait because every usable backend is full.", func(p *pool.Status) float64 { return float64(p.Queued) }),
+	inPool.gauge("sluice_pool_queue_length", "Sessions that wait for a backend.", func(p *pool.Status) float64 { return float64(p.Queued) }),
+	inPool.gauge("sluice_pool_held", "Of them, those that wait because no backend is eligible, or for their turn after that.", func(p *pool.Status) float64 { return float64(p.Held) }),
+	inPool.counter("sluice_pool_held_total", "Sessions that were held.", func(p *pool.Status) int64 { return p.HeldTotal }),
+	inPool.counter("sluice_pool_hold_timeouts_total", "Sessions that were held in vain.", func(p *pool.Status) int64 { return p.HoldTimeouts }),
+	inPool.gauge("sluice_pool_conflict", "Whether several backends claim to be the only one of a pool with single = true.", func(p *pool.Status) float64 { return truth(len(p.Conflict) > 1) }),
 	inPool.counter("sluice_resolve_failures_total", "Look-ups of names of its backends that failed.", func(p *pool.Status) int64 { return p.LookupFailures }),
 }
 

@@ -41,7 +41,7 @@ func sample() State {
 			{Name: "/proxy", Durations: spans, RejectedBy: map[string]int64{"off": 27}},
 		},
 		Pools: []pool.Status{{
-			Name: "p", Eligible: 2, LookupFailures: 31, Queued: 32, Panic: true,
+			Name: "p", Eligible: 2, LookupFailures: 31, Queued: 32, Held: 27, HeldTotal: 28, HoldTimeouts: 29, Conflict: []string{"A", "B"}, Panic: true,
 			Backends: []pool.BackendStatus{{
 				ID: "A", Weight: 3, MaxSessions: 40, State: "up", Admin: "ready", Health: "up", Active: 41, Total: 42,
 				ProbeFailures: 43, EarlyResets: 47, Empty: 48, Ejections: 49, EjectedUntil: time.UnixMilli(1), BytesToBack: 44, BytesToClient: 45, Dials: spans, FailuresBy: map[string]int64{"refused": 46},
@@ -104,6 +104,10 @@ func TestEveryNumberIsWhereItBelongs(t *testing.T) {
 		`sluice_pool_backends_eligible{pool="p"} 2`,
 		`sluice_resolve_failures_total{pool="p"} 31`,
 		`sluice_pool_queue_length{pool="p"} 32`,
+		`sluice_pool_held{pool="p"} 27`,
+		`sluice_pool_held_total{pool="p"} 28`,
+		`sluice_pool_hold_timeouts_total{pool="p"} 29`,
+		`sluice_pool_conflict{pool="p"} 1`,
 		`sluice_pool_panic{pool="p"} 1`,
 		`sluice_backend_ejected{backend="A",pool="p"} 1`,
 		`sluice_backend_ejections_total{backend="A",pool="p"} 49`,

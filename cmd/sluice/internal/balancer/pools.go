@@ -31,11 +31,12 @@ func (b *Balancer) newPool(c config.Pool) *watchedPool {
 	w := &watchedPool{logs: b.options.Logs, found: b.found}
 	var lost []pool.Edit
 	w.pool, lost = pool.Restore(c.Name, c.Config, b.restored.take(c.Name), pool.Hooks{
-		Changed:   w.changed,
-		Suspected: w.suspected,
-		Members:   w.members,
-		Evict:     b.evict,
-		Panicked:  w.logs.Panic,
+		Changed:    w.changed,
+		Suspected:  w.suspected,
+		Members:    w.members,
+		Evict:      b.evict,
+		Panicked:   w.logs.Panic,
+		Conflicted: w.logs.Conflict,
 	})
 	for _, e := range lost {
 		b.restored.lines = append(b.restored.lines, e.Lines()...)

@@ -171,6 +171,17 @@ func (l *Logs) Panic(c pool.Panic) {
 	l.zap.Log(level, message, zap.String(Pool, c.Pool), zap.String(Reason, c.Reason))
 }
 
+// Conflict writes that several backends claim to be the only one of their pool, or
+// that this is over.
+func (l *Logs) Conflict(c pool.Conflict) {
+	if len(c.IDs) == 0 {
+		l.zap.Info("conflict is over", zap.String(Pool, c.Pool), zap.String(Reason, c.Reason))
+		return
+	}
+	l.zap.Warn("several backends claim to be the only one", zap.String(Pool, c.Pool), zap.Strings("conflict", c.IDs),
+		zap.String("chosen", c.Chosen), zap.String(Reason, c.Reason))
+}
+
 // byAPI ends the reason of each transition that the API caused.
 const byAPI = " by the API"
 
