@@ -63,19 +63,20 @@ var observed = map[string]string{
 	"keepalive = { ... }.interval": "cmd/sluice/internal/balancer.TestSocketKeysAreLive",
 	"keepalive = { ... }.count":    "cmd/sluice/internal/balancer.TestSocketKeysAreLive",
 
-	"[[pool]].name":          "cmd/sluice.TestChoiceKeysAreLive",
-	"[[pool]].strategy":      "cmd/sluice.TestChoiceKeysAreLive",
-	"[[pool]].ties":          "cmd/sluice.TestChoiceKeysAreLive",
-	"[[pool]].max_failures":  "cmd/sluice.TestDialFailureKeysAreLive",
-	"[[pool]].retry_after":   "cmd/sluice.TestDialFailureKeysAreLive",
-	"[[pool]].slow_start":    "cmd/sluice.TestNewBackendIsProbedAtOnce",
-	"[[pool]].all_down":      "cmd/sluice.TestProbesTimeOut",
-	"[[pool]].on_down":       "cmd/sluice.TestBackendEventsAndTheirSessions",
-	"[[pool]].on_remove":     "cmd/sluice.TestBackendEventsAndTheirSessions",
-	"[[pool]].drain_timeout": "cmd/sluice.TestBackendEventsAndTheirSessions",
-	"[[pool]].send_proxy":    "cmd/sluice.TestProbesBeginWithAHeader",
-	"[[pool]].queue_max":     "cmd/sluice.TestQueueKeysAreLive",
-	"[[pool]].queue_timeout": "cmd/sluice.TestQueueKeysAreLive",
+	"[[pool]].name":            "cmd/sluice.TestChoiceKeysAreLive",
+	"[[pool]].strategy":        "cmd/sluice.TestChoiceKeysAreLive",
+	"[[pool]].ties":            "cmd/sluice.TestChoiceKeysAreLive",
+	"[[pool]].max_failures":    "cmd/sluice.TestDialFailureKeysAreLive",
+	"[[pool]].retry_after":     "cmd/sluice.TestDialFailureKeysAreLive",
+	"[[pool]].slow_start":      "cmd/sluice.TestNewBackendIsProbedAtOnce",
+	"[[pool]].all_down":        "cmd/sluice.TestProbesTimeOut",
+	"[[pool]].on_down":         "cmd/sluice.TestBackendEventsAndTheirSessions",
+	"[[pool]].on_remove":       "cmd/sluice.TestBackendEventsAndTheirSessions",
+	"[[pool]].drain_timeout":   "cmd/sluice.TestBackendEventsAndTheirSessions",
+	"[[pool]].send_proxy":      "cmd/sluice.TestProbesBeginWithAHeader",
+	"[[pool]].queue_max":       "cmd/sluice.TestQueueKeysAreLive",
+	"[[pool]].queue_timeout":   "cmd/sluice.TestQueueKeysAreLive",
+	"[[pool]].panic_threshold": "cmd/sluice.TestPanicThresholdIsLive",
 
 	"[pool.health].probe":         "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
 	"[pool.health].init":          "cmd/sluice/internal/balancer.TestProbeInitOfNewBackends",
@@ -92,6 +93,16 @@ var observed = map[string]string{
 	"[pool.health].port":          "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
 	"[pool.health].address":       "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
 
+	"[pool.outliers].detect":        "cmd/sluice.TestOutlierKeysAreLive",
+	"[pool.outliers].interval":      "cmd/sluice.TestOutlierKeysAreLive",
+	"[pool.outliers].min_sessions":  "cmd/sluice.TestOutlierKeysAreLive",
+	"[pool.outliers].failure_share": "cmd/sluice.TestOutlierKeysAreLive",
+	"[pool.outliers].early":         "cmd/sluice.TestOutlierKeysAreLive",
+	"[pool.outliers].dial_factor":   "cmd/sluice.TestOutlierKeysAreLive",
+	"[pool.outliers].max_ejected":   "cmd/sluice.TestOutlierKeysAreLive",
+	"[pool.outliers].eject_for":     "cmd/sluice.TestEjectionKeysAreLive",
+	"[pool.outliers].eject_max":     "cmd/sluice.TestEjectionKeysAreLive",
+
 	"[[pool.backend]].id":           "cmd/sluice.TestBackendEventsAndTheirSessions",
 	"[[pool.backend]].address":      "cmd/sluice.TestChoiceKeysAreLive",
 	"[[pool.backend]].weight":       "cmd/sluice.TestChoiceKeysAreLive",
@@ -102,15 +113,12 @@ var observed = map[string]string{
 // pending are keys whose effect is still to be built.
 var pending = strings.Fields(`
 	[process].zone [process].resolver
-	[[pool]].hold_timeout [[pool]].release_rate [[pool]].single [[pool]].panic_threshold [[pool]].backup_minimum
+	[[pool]].hold_timeout [[pool]].release_rate [[pool]].single [[pool]].backup_minimum
 	[[pool]].zone_minimum [[pool]].hash_balance_factor [[pool]].resolve_interval
 	[pool.health].role [pool.health].user [pool.health].password_file [pool.health].password_env
 	[pool.health].database [pool.health].max_lag [pool.health].min_replicas [pool.health].wsrep_ready
 	[pool.health].tls [pool.health].tls_ca_file [pool.health].tls_cert_file [pool.health].tls_key_file
 	[pool.health].tls_server_name
-	[pool.outliers].detect [pool.outliers].interval [pool.outliers].min_sessions [pool.outliers].failure_share
-	[pool.outliers].early [pool.outliers].dial_factor [pool.outliers].max_ejected [pool.outliers].eject_for
-	[pool.outliers].eject_max
 	[[pool.backend]].backup [[pool.backend]].zone [[pool.backend]].resolve`)
 
 // Every key, and no other, has a test of its effect, and that test exists.
