@@ -10,17 +10,19 @@ import (
 	"testing"
 )
 
+// redisProbePassword is that of the user of probes.
+const redisProbePassword = "the-password-of-the-probe"
+
 // redisRoles starts a primary with two replicas, all of which have a user of no
 // more rights than a probe needs, and returns the keys that log in as it.
 func redisRoles(t *testing.T) (servers []*redisServer, login string) {
 	t.Helper()
-	const password = "the-password-of-the-probe"
 	primary := startRedis(t)
 	servers = []*redisServer{primary, startRedisReplica(t, primary), startRedisReplica(t, primary)}
 	for _, s := range servers {
-		redisDo(t, s.address, "acl", "setuser", "sluice", "on", ">"+password, "+ping", "+info")
+		redisDo(t, s.address, "acl", "setuser", "sluice", "on", ">"+redisProbePassword, "+ping", "+info")
 	}
-	file := writeFile(t, filepath.Join(t.TempDir(), "password"), password+"\n")
+	file := writeFile(t, filepath.Join(t.TempDir(), "password"), redisProbePassword+"\n")
 	return servers, fmt.Sprintf("probe = \"redis\"\nuser = \"sluice\"\npassword_file = %q\n", file)
 }
 
@@ -52,7 +54,7 @@ func TestRedisRoles(t *testing.T) {
 	d.awaitState("replica", "s2", "up")
 	redisDo(t, d.frontend("write").Listen, "set", "kept", "2")
 	eventually(t, "the read pool has the value", func() bool { return redisDo(t, d.frontend("read").Listen, "get", "kept") == "2" })
-	if strings.Contains(d.out.String(), "the-password-of-the-probe") {
+	if strings.Contains(d.out.String(), redisProbePassword) {
 		t.Error("the password is in the log")
 	}
 }
