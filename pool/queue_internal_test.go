@@ -2,6 +2,7 @@ package pool
 
 import (
 	"container/list"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -86,7 +87,16 @@ type crowd struct {
 // Many sessions, small limits, and somebody who changes everything: in the end
 // all were served, or left, nobody was overtaken, and every count is zero.
 func TestQueueUnderLoad(t *testing.T) {
-	p := plainPool(t, Policy{QueueMax: 8, QueueFor: time.Second}, 1, 2, 1)
+	for _, pol := range []Policy{
+		{QueueMax: 8, QueueFor: time.Second},
+		{QueueMax: 8, QueueFor: time.Second, HoldFor: time.Second, ReleaseRate: 5000, MaxFailures: 2},
+	} {
+		queueUnderLoad(t, pol)
+	}
+}
+
+func queueUnderLoad(t *testing.T, pol Policy) {
+	p := plainPool(t, pol, 1, 2, 1)
 	c := &crowd{t: t, p: p}
 	var sessions, rest sync.WaitGroup
 	var stop atomic.Bool
@@ -126,6 +136,11 @@ func (c *crowd) sessions(rng *rand.Rand) {
 		}
 		if b := l.Backend(); b != nil {
 			c.served.Add(1)
+			if c.p.Holds() && rng.IntN(8) == 0 {
+				c.fails(&l, rng)
+			} else if c.p.Holds() {
+				l.Connected()
+			}
 			for range rng.IntN(4) {
 				runtime.Gosched()
 			}
@@ -161,7 +176,7 @@ func (c *crowd) overtaken(places map[*Place]*list.Element) {
 
 func (c *crowd) wait(l *Lease, rng *rand.Rand, before map[*Place]*list.Element) {
 	woken := make(chan struct{}, 1)
-	place, err := c.p.Join(l, Query{}, Waiter{Wake: signalTo(woken)})
+	place, err := c.p.Join(l, Query{}, Waiter{Wake: signalTo(woken), Holds: c.p.Holds()})
 	switch {
 	case err != nil:
 		return
@@ -182,7 +197,7 @@ func (c *crowd) wait(l *Lease, rng *rand.Rand, before map[*Place]*list.Element) 
 	default:
 		select {
 		case <-woken:
-			if place.Take(l, early) == ErrWaiting { // what it was given was removed
+			if place.Take(l, early) == ErrWaiting { // for another time, or what it was given was removed
 				place.Leave()
 			}
 		case <-time.After(patience):
@@ -193,6 +208,32 @@ func (c *crowd) wait(l *Lease, rng *rand.Rand, before map[*Place]*list.Element) 
 	c.mu.Lock()
 	c.waiting = slices.DeleteFunc(c.waiting, func(at *Place) bool { return at == place })
 	c.mu.Unlock()
+}
+
+// fails has the dial of a session fail, which waits for another chance then.
+func (c *crowd) fails(l *Lease, rng *rand.Rand) {
+	var place *Place
+	woken := make(chan struct{}, 1)
+	for range 3 {
+		b := l.Backend()
+		l.Failed("refused", errors.New("refused"))
+		next, err := c.p.Join(l, Query{Avoid: []*Backend{b}}, Waiter{Wake: signalTo(woken), Holds: true, Place: place})
+		for next != nil && err == nil || err == ErrWaiting {
+			place = next
+			select {
+			case <-woken:
+			case <-time.After(time.Duration(rng.IntN(10)) * time.Millisecond):
+				place.Leave()
+				return
+			}
+			if err = place.Take(l, early); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 func (c *crowd) upset(rng *rand.Rand) {

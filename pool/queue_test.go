@@ -200,7 +200,11 @@ func TestQueueOrder(t *testing.T) {
 	for _, s := range everyStrategy(t) {
 		for seed := range uint64(60) {
 			o := &orderly{t: t, rng: rand.New(rand.NewPCG(seed, 7)), seed: seed}
-			o.p = newPool(t, pool.Config{Strategy: s, Policy: queued(4), Backends: parse(t, "a=1/1 b=2/2 c=1/1")})
+			pol := queued(4)
+			if o.holds = seed%2 == 1; o.holds {
+				pol.HoldFor = 30 * time.Second
+			}
+			o.p = newPool(t, pool.Config{Strategy: s, Policy: pol, Backends: parse(t, "a=1/1 b=2/2 c=1/1")})
 			for range 400 {
 				if o.step(); t.Failed() {
 					return
@@ -216,6 +220,7 @@ type orderly struct {
 	p       *pool.Pool
 	rng     *rand.Rand
 	seed    uint64
+	holds   bool      // while no backend is eligible; then nobody avoids any
 	waiting []*waiter // in order of arrival
 	running []*waiter
 	came    int
@@ -246,7 +251,7 @@ func (o *orderly) step() {
 
 func (o *orderly) arrive() {
 	var avoid []*pool.Backend
-	if len(o.running) > 0 && o.rng.IntN(4) == 0 {
+	if !o.holds && len(o.running) > 0 && o.rng.IntN(4) == 0 {
 		avoid = append(avoid, o.running[o.rng.IntN(len(o.running))].lease.Backend())
 	}
 	w := join(o.p, avoid...)
@@ -265,7 +270,7 @@ func (o *orderly) served(w *waiter) {
 	o.running = append(o.running, w)
 	for _, before := range o.waiting {
 		b := w.lease.Backend()
-		if before.seq < w.seq && before.woken == 0 && !slices.Contains(before.avoid, b) {
+		if before.seq < w.seq && (o.holds || before.woken == 0) && before.place.Take(&before.lease, early) == pool.ErrWaiting && !slices.Contains(before.avoid, b) {
 			o.t.Fatalf("seed %d: session %d got %s, for which %d waits", o.seed, w.seq, b.ID(), before.seq)
 		}
 	}
@@ -294,7 +299,7 @@ func (o *orderly) collect() {
 	for i := 0; i < len(o.waiting); {
 		w := o.waiting[i]
 		err := w.place.Take(&w.lease, early)
-		if waits := err == pool.ErrWaiting; waits == (w.woken > 0) || w.woken > 1 {
+		if waits := err == pool.ErrWaiting; !waits && w.woken == 0 || !o.holds && (waits == (w.woken > 0) || w.woken > 1) {
 			o.t.Fatalf("seed %d: session %d was woken %d times and got %v", o.seed, w.seq, w.woken, err)
 		}
 		if err == pool.ErrWaiting {
@@ -317,6 +322,9 @@ func (o *orderly) check() {
 	if st.Queued != int64(len(o.waiting)) {
 		o.t.Fatalf("seed %d: %d are queued, want %d", o.seed, st.Queued, len(o.waiting))
 	}
+	if all := int64(len(o.waiting)); o.holds && st.Held != 0 && st.Held != all || !o.holds && st.Held != 0 {
+		o.t.Fatalf("seed %d: %d of %d are held", o.seed, st.Held, all)
+	}
 	for _, w := range o.waiting {
 		full := 0
 		for _, b := range st.Backends {
@@ -327,8 +335,11 @@ func (o *orderly) check() {
 				o.t.Fatalf("seed %d: session %d waits, and %s has %d of %d", o.seed, w.seq, b.ID, b.Active, b.MaxSessions)
 			}
 		}
-		if full == 0 {
+		if full == 0 && !o.holds {
 			o.t.Fatalf("seed %d: session %d waits for nothing", o.seed, w.seq)
+		}
+		if d := w.place.Patience(); (d == 30*time.Second) != (full == 0) {
+			o.t.Fatalf("seed %d: session %d waits for %v, with %d full", o.seed, w.seq, d, full)
 		}
 	}
 }
