@@ -201,8 +201,17 @@ func (c *conn) look(see func(shown)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.released {
-		see(shown{time.Now(), &c.session, func(side session.Side) session.Link { return linkOf(c.socks[side]) }})
+		see(shown{time.Now(), &c.session, c})
 	}
+}
+
+func (c *conn) link(side session.Side) session.Link { return linkOf(c.socks[side]) }
+
+func (c *conn) owed(side session.Side) int {
+	if c.socks[side] == nil {
+		return 0
+	}
+	return unsent(c.socks[side])
 }
 
 // close ends both sockets as the session decided, counts the session down, so

@@ -48,7 +48,15 @@ type driver interface {
 type shown struct {
 	now   time.Time
 	brain *session.Session
-	link  func(session.Side) session.Link
+	socks sockets
+}
+
+// sockets are those of one session, for who holds it still.
+type sockets interface {
+	// link returns what the kernel says of one side.
+	link(session.Side) session.Link
+	// owed returns how many bytes a side was sent and has not acknowledged.
+	owed(session.Side) int
 }
 
 // acceptor is a listening socket in the hands of an engine.

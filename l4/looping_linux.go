@@ -72,10 +72,25 @@ func (e *looping) lightest(l *loop) *loop {
 func (e *looping) look(see func(shown)) {
 	for _, l := range e.loops {
 		w := e.visit(l, func(l *loop, d *duplex) {
-			see(shown{l.now, &d.brain, func(side session.Side) session.Link { return l.link(d, side) }})
+			see(shown{l.now, &d.brain, visited{l, d}})
 		})
 		l.await(w.done)
 	}
+}
+
+// visited is a session that its loop shows.
+type visited struct {
+	loop   *loop
+	duplex *duplex
+}
+
+func (v visited) link(side session.Side) session.Link { return v.loop.link(v.duplex, side) }
+
+func (v visited) owed(side session.Side) int {
+	if !v.duplex.socks[side].open {
+		return 0
+	}
+	return v.loop.unsent(v.duplex, side)
 }
 
 // order is one message for each loop, from any goroutine: one of the loops as

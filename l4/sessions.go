@@ -56,7 +56,7 @@ func (e *Engine) page(m session.Match, after session.Key, most int) (keys []sess
 func (s shown) row() session.Row {
 	r := s.brain.Row(s.now)
 	for side := range session.Side(2) {
-		r.Links[side] = s.link(side)
+		r.Links[side] = s.socks.link(side)
 	}
 	return r
 }

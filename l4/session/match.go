@@ -37,9 +37,13 @@ func (k Key) Compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Process, o.Process), cmp.Compare(k.Number, o.Number))
 }
 
+// Keys are ids of sessions.
+type Keys map[Key]struct{}
+
 // Match says which sessions an order or a listing is for. Zero fields match all.
 type Match struct {
 	Key      Key    // Number 0: all of the process part
+	Among    *Keys  // not to be changed while the match is in use
 	Frontend string // names and ids, as in a Row
 	Pool     string
 	Backend  string
@@ -56,13 +60,25 @@ type Match struct {
 func (s *Session) Matches(now time.Time, m *Match) bool {
 	o := s.origin
 	return wanted(m.Key.Process, o.Process) && wanted(m.Key.Number, s.number) &&
-		wanted(m.On, s.lease.Backend()) &&
+		wanted(m.On, s.lease.Backend()) && m.Among.has(s.Key()) &&
 		wanted(m.Frontend, o.Frontend) && wanted(m.Pool, o.Pool.Name()) &&
 		(m.Backend == "" || m.Backend == s.backendID()) && wanted(m.State, s.state()) &&
 		(!m.Client.IsValid() || m.Client.Contains(s.client.WithZone(""))) &&
 		(m.Before.IsZero() || !s.since().After(m.Before)) &&
-		s.age(now) >= m.MinAge && s.age(now)-s.progress >= m.MinIdle
+		s.age(now) >= m.MinAge && s.Idle(now) >= m.MinIdle
 }
+
+// has reports whether k is among the keys; without any it is.
+func (keys *Keys) has(k Key) bool {
+	if keys == nil {
+		return true
+	}
+	_, ok := (*keys)[k]
+	return ok
+}
+
+// Idle returns the time since the last progress either way.
+func (s *Session) Idle(now time.Time) time.Duration { return s.age(now) - s.progress }
 
 // since returns when the backend was picked that is dialed or was reached; without
 // one, when the session started. A session that had nothing to wait for has both

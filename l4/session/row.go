@@ -41,7 +41,7 @@ func (s *Session) Row(now time.Time) Row {
 		Pool: o.Pool.Name(), Backend: s.backendID(), Address: s.lastAddress(),
 		Started: s.started, State: s.state(),
 		ToBackend: s.moved[Client], ToClient: s.moved[Backend],
-		Age: s.age(now), Idle: s.age(now) - s.progress, HalfClosed: s.HalfClosed(),
+		Age: s.age(now), Idle: s.Idle(now), HalfClosed: s.HalfClosed(),
 	}
 }
 

@@ -1,0 +1,423 @@
+package rebalance
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/l4/session"
+	"sluice/pool"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// crowd are the clients of a pool: those whose session is closed come back. It is
+// used inside a bubble, whose clock is that of its sessions.
+type crowd struct {
+	t      *testing.T
+	pool   *pool.Pool
+	linger time.Duration // how long who was told to end is counted still
+	back   time.Duration // how long a client takes to come back; less than 0: it does not
+	began  time.Time
+
+	mu      sync.Mutex // guards what follows
+	present []*visit
+	ended   []time.Duration // since the start, of each session that was told to end
+	over    State
+}
+
+// visit is a session.
+type visit struct {
+	client netip.Addr
+	lease  pool.Lease
+	since  time.Time // of its last progress, and of its start
+	ending bool
+}
+
+func newCrowd(t *testing.T, p *pool.Pool) *crowd {
+	return &crowd{t: t, pool: p, began: time.Now()}
+}
+
+// fill has clients hold so many sessions on each backend.
+func (c *crowd) fill(active ...int) {
+	c.t.Helper()
+	drain, ready := pool.Drain, pool.Ready
+	for i, n := range active {
+		for j := range active {
+			state := &drain
+			if i == j {
+				state = &ready
+			}
+			if err := c.pool.Patch(string(rune('A'+j)), pool.Patch{Admin: state}); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		for range n {
+			if !c.come(netip.AddrFrom4([4]byte{10, byte(i), byte(len(c.present) >> 8), byte(len(c.present))})) {
+				c.t.Fatalf("backend %d takes no more than %d", i, n)
+			}
+		}
+	}
+	for j := range active {
+		c.pool.Patch(string(rune('A'+j)), pool.Patch{Admin: &ready})
+	}
+}
+
+func (c *crowd) come(client netip.Addr) bool {
+	v := &visit{client: client, since: time.Now()}
+	if c.pool.Acquire(&v.lease, pool.Query{Client: client}) != nil {
+		return false
+	}
+	v.lease.Connected()
+	c.present = append(c.present, v)
+	return true
+}
+
+// end is Work.End.
+func (c *crowd) end(m session.Match, n int) (ended int) {
+	if m.State != "relaying" || m.On == nil || n < 1 {
+		c.t.Errorf("asked to end %d of %+v", n, m)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slices.SortStableFunc(c.present, func(a, b *visit) int { return cmp.Compare(a.since.UnixNano(), b.since.UnixNano()) })
+	for _, v := range c.present {
+		if ended == n {
+			break
+		}
+		if v.ending || v.lease.Backend() != m.On || time.Since(v.since) < max(m.MinIdle, m.MinAge) {
+			continue
+		}
+		v.ending = true
+		ended++
+		c.ended = append(c.ended, time.Since(c.began))
+		go c.leave(v)
+	}
+	return ended
+}
+
+// leave is the end of a session, and its client's return.
+func (c *crowd) leave(v *visit) {
+	time.Sleep(c.linger)
+	c.mu.Lock()
+	v.lease.Release()
+	c.present = slices.DeleteFunc(c.present, func(o *visit) bool { return o == v })
+	c.mu.Unlock()
+	if c.back >= 0 {
+		time.Sleep(c.back)
+		c.mu.Lock()
+		c.come(v.client)
+		c.mu.Unlock()
+	}
+}
+
+func (c *crowd) work() Work {
+	return Work{Loads: c.pool.Loads, End: c.end, Over: func() State {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.over
+	}}
+}
+
+func (c *crowd) endWith(s State) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = s
+}
+
+// run runs a rebalance to its end.
+func (c *crowd) run(o Order) Progress {
+	c.t.Helper()
+	var d Desk
+	ended := make(chan Progress)
+	c.began = time.Now()
+	if _, err := d.Start("p", "me", o, c.work(), func(p Progress) { ended <- p }); err != nil {
+		c.t.Fatal(err)
+	}
+	p := <-ended
+	d.Close()
+	if int(p.Closed) != len(c.ended) {
+		c.t.Errorf("it says that it closed %d, and closed %d", p.Closed, len(c.ended))
+	}
+	return p
+}
+
+// wantPace fails if the rate was exceeded anywhere: by more than one step at the
+// start.
+func (c *crowd) wantPace(rate int) {
+	c.t.Helper()
+	step := max(shortestStep, time.Second/time.Duration(rate)+1)
+	for i, at := range c.ended {
+		if due := float64(rate) * (at + 2*step).Seconds(); float64(i) > due+1 {
+			c.t.Fatalf("at %v %d sessions were closed, at %d a second", at, i+1, rate)
+		}
+	}
+}
+
+// disperse gives everything back, once all are back who are on their way.
+func (c *crowd) disperse() {
+	time.Sleep(time.Minute)
+	for _, v := range c.present {
+		v.lease.Release()
+	}
+}
+
+// With clients that come back to the least loaded backend every pool gets even, no
+// more are closed than were too many, and no faster than they may be.
+func TestAnyPoolGetsEven(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 150 {
+		synctest.Test(t, func(t *testing.T) {
+			var words []string
+			var active []int
+			for range 1 + r.IntN(5) {
+				words = append(words, fmt.Sprint(r.IntN(4)))
+				active = append(active, r.IntN(80))
+			}
+			text := strings.Join(words, " ")
+			p := newPool(t, byName(t, "least_connections"), strings.Repeat("1 ", len(words)))
+			c := newCrowd(t, p)
+			c.fill(active...)
+			for i, w := range words {
+				n := int(w[0] - '0')
+				p.Patch(string(rune('A'+i)), pool.Patch{Weight: &n})
+			}
+			c.linger = time.Duration(r.IntN(int(session.LingerTime)))
+			c.back = time.Duration(r.IntN(int(400 * time.Millisecond)))
+			o := Order{Rate: 1 + r.IntN(60), Target: r.IntN(40)}
+			first := Foresee("p", p.Loads(), o)
+			got := c.run(o)
+			if got.State != Even || got.Closed != first.Surplus || got.Remaining != 0 || surplus(Shares(p.Loads(), o.Target)) != 0 {
+				t.Errorf("seed %d, %s with %v, %+v: got %+v, want %d closed", seed, text, active, o, got, first.Surplus)
+			}
+			c.wantPace(o.Rate)
+			c.disperse()
+		})
+	}
+}
+
+// The same with a strategy that puts some back where they were, by turns.
+func TestRoundRobinGetsEven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, newPool(t, byName(t, "round_robin"), "1 1 1"))
+		c.fill(90, 0, 0)
+		got := c.run(Order{Rate: 10, Target: 10})
+		// Of three that are closed one comes back.
+		if got.State != Even || got.Surplus != 57 || got.Closed < 57 || got.Closed > 90 {
+			t.Errorf("got %+v", got)
+		}
+		c.disperse()
+	})
+}
+
+// stubborn is a strategy that takes every client to the backend that its address
+// names.
+type stubborn []*pool.Member
+
+func (s stubborn) Pick(q pool.Query) *pool.Member {
+	if m := s[int(q.Client.As4()[1])%len(s)]; m.Reserve() {
+		return m
+	}
+	return nil
+}
+
+func (s stubborn) Preview(pool.Query) (*pool.Member, bool) { return s[0], true }
+
+func stubbornly() pool.Strategy {
+	return pool.Strategy{Name: "stubborn", Build: func(eligible []*pool.Member, _ pool.Picker) pool.Picker { return stubborn(eligible) }}
+}
+
+// Where clients come back to the same backend, closing them does not help: it says
+// so, after some.
+func TestStallsWhereClientsComeBack(t *testing.T) {
+	for _, c := range []struct{ active, most int }{{4, 30}, {40, 60}, {400, 150}, {4000, 250}} {
+		for _, linger := range []time.Duration{0, session.LingerTime} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newCrowd(t, newPool(t, stubbornly(), "1 1"))
+				w.linger, w.back = linger, 10*time.Millisecond
+				w.fill(c.active, 0)
+				got := w.run(Order{Rate: 10, Target: 0})
+				if got.State != Stalled || !strings.Contains(got.Reason, "come back") || got.Closed < 4 || int(got.Closed) > c.most {
+					t.Errorf("%d sessions, linger %v: got %+v, want at most %d closed", c.active, linger, got, c.most)
+				}
+				if got.Remaining < int64(c.active/3) {
+					t.Errorf("%d sessions: %d remain", c.active, got.Remaining)
+				}
+				w.disperse()
+			})
+		}
+	}
+}
+
+// Those that are gone for good make room too, and nobody is closed in their place.
+func TestClientsThatDoNotComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, newPool(t, byName(t, "least_connections"), "1 1"))
+		c.back = -1
+		c.fill(40, 10)
+		got := c.run(Order{Rate: 5, Target: 0})
+		// Each that leaves takes half a place from the share of both.
+		if got.State != Spent || got.Surplus != 15 || got.Closed != 15 || got.Remaining == 0 {
+			t.Errorf("got %+v", got)
+		}
+		c.disperse()
+	})
+}
+
+// Who is young or busy is spared, and the idlest go first.
+func TestYoungAndBusySessionsAreSpared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, newPool(t, byName(t, "least_connections"), "1 1"))
+		c.fill(20, 0)
+		time.Sleep(time.Minute)
+		for i, v := range c.present { // the idlest first
+			v.since = v.since.Add(time.Duration(i) * time.Second)
+		}
+		idlest := slices.Clone(c.present[:6])
+		got := c.run(Order{Rate: 100, Target: 0, MinIdle: 54*time.Second + 500*time.Millisecond})
+		// Some get as idle within the time that it waits for that.
+		if got.State != Even && got.State != Busy {
+			t.Errorf("got %+v", got)
+		}
+		for _, v := range idlest {
+			if !v.ending {
+				t.Error("one of the idlest was spared")
+			}
+		}
+		c.disperse()
+	})
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, newPool(t, byName(t, "least_connections"), "1 1"))
+		c.fill(20, 0)
+		for _, o := range []Order{{Rate: 10, MinIdle: time.Hour}, {Rate: 10, MinAge: time.Hour}} {
+			got := c.run(o)
+			if got.State != Busy || got.Closed != 0 || got.Remaining != 10 || got.Ended.Sub(got.Started).Round(time.Second) != patience {
+				t.Errorf("%+v: got %+v", o, got)
+			}
+		}
+		c.disperse()
+	})
+}
+
+// A backend whose sessions are all busy does not keep the others from being
+// relieved.
+func TestBusyBackendHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, newPool(t, byName(t, "least_connections"), "1 1 1"))
+		c.fill(60, 40, 2)
+		for _, v := range c.present {
+			if v.lease.Backend().ID() == "A" {
+				v.since = v.since.Add(math.MaxInt64 / 4)
+			}
+		}
+		got := c.run(Order{Rate: 10})
+		if got.State != Busy || got.Backends[0].Closed != 0 || got.Backends[1].Closed != 6 {
+			t.Errorf("got %+v", got)
+		}
+		c.disperse()
+	})
+}
+
+// One at a time for a pool; it is seen, stopped, and ends with the desk.
+func TestDesk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, newPool(t, byName(t, "least_connections"), "1 1"))
+		c.fill(100, 0)
+		var d Desk
+		if _, ok := d.Progress("p"); ok {
+			t.Error("there is progress of nothing")
+		}
+		if _, ok := d.Stop("p"); ok {
+			t.Error("nothing was stopped")
+		}
+		told := make(chan Progress, 2)
+		o := Order{Rate: 1, Target: 10}
+		p, err := d.Start("p", "me", o, c.work(), func(p Progress) { told <- p })
+		if err != nil || p.State != Running || p.Surplus != 45 || p.By != "me" || !p.Started.Equal(time.Now()) || len(p.Backends) != 2 {
+			t.Errorf("started: got %+v, %v", p, err)
+		}
+		if _, err := d.Start("p", "me", o, c.work(), nil); err != ErrRunning {
+			t.Errorf("again: got %v", err)
+		}
+		if _, err := d.Start("q", "me", o, c.work(), nil); err != nil {
+			t.Errorf("of another pool: got %v", err)
+		}
+		time.Sleep(5*time.Second + 500*time.Millisecond)
+		p, ok := d.Progress("p")
+		if !ok || p.State != Running || p.Closed < 5 || p.Closed > 7 || p.Backends[0].Closed != p.Closed || !p.Ended.IsZero() {
+			t.Errorf("on the way: got %+v", p)
+		}
+		p, ok = d.Stop("p")
+		if !ok || p.State != Stopped || p.Ended.IsZero() || p.Reason == "" {
+			t.Errorf("stopped: got %+v", p)
+		}
+		if last := <-told; last.State != Stopped || last.Closed != p.Closed {
+			t.Errorf("told %+v", last)
+		}
+		if _, ok := d.Stop("p"); ok {
+			t.Error("it was stopped twice")
+		}
+		if p, err := d.Start("p", "me", o, c.work(), func(p Progress) { told <- p }); err != nil || p.State != Running {
+			t.Errorf("started again: got %+v, %v", p, err)
+		}
+		c.endWith(Shutdown)
+		d.Close()
+		if last := <-told; last.State != Shutdown {
+			t.Errorf("told %+v", last)
+		}
+		if _, err := d.Start("p", "me", o, c.work(), nil); err != ErrClosed {
+			t.Errorf("closed: got %v", err)
+		}
+		c.disperse()
+	})
+}
+
+// It ends by itself with its pool.
+func TestEndsWithThePool(t *testing.T) {
+	for _, over := range []State{Removed, Shutdown} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrowd(t, newPool(t, byName(t, "least_connections"), "1 1"))
+			c.fill(100, 0)
+			time.AfterFunc(3*time.Second, func() { c.endWith(over) })
+			if got := c.run(Order{Rate: 1}); got.State != over || got.Closed < 2 || got.Closed > 5 {
+				t.Errorf("got %+v", got)
+			}
+			c.disperse()
+		})
+	}
+}
+
+// It does not last for ever where now and then somebody is idle enough.
+func TestEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, newPool(t, byName(t, "least_connections"), "1 1"))
+		c.fill(4000, 0)
+		w := c.work()
+		w.End = func(m session.Match, n int) int {
+			if time.Since(c.began) < time.Duration(len(c.ended))*(patience-time.Second) {
+				return 0
+			}
+			return c.end(m, 1)
+		}
+		var d Desk
+		ended := make(chan Progress)
+		if _, err := d.Start("p", "", Order{Rate: 1000}, w, func(p Progress) { ended <- p }); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-ended; got.State != Late || got.Ended.Sub(got.Started).Round(time.Minute) != longest {
+			t.Errorf("got %+v", got)
+		}
+		c.disperse()
+	})
+}
