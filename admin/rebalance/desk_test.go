@@ -167,6 +167,8 @@ func (c *crowd) wantPace(rate int) {
 // disperse gives everything back, once all are back who are on their way.
 func (c *crowd) disperse() {
 	time.Sleep(time.Minute)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, v := range c.present {
 		v.lease.Release()
 	}
