@@ -8,8 +8,8 @@ import (
 )
 
 // settled are all settings that the library would else take from the environment
-// or from a file.
-const settled = "host=backend port=1 user=nobody password=none dbname=none application_name=sluice " +
+// or from a file. A host that is a path keeps it from looking for certificates.
+const settled = "host=/nowhere port=1 user=nobody password=none dbname=none application_name=sluice " +
 	"connect_timeout=0 sslmode=disable sslcertmode=allow sslnegotiation=postgres target_session_attrs=any " +
 	"min_protocol_version=3.0 max_protocol_version=3.0 channel_binding=prefer require_auth=''"
 

@@ -85,7 +85,6 @@ func (o Options) library(c net.Conn, t health.Target) (*pgconn.Config, error) {
 	set.User, set.Password, set.Database = o.User, o.Password, cmp.Or(o.Database, "postgres")
 	set.TLSConfig = t.TLS(o.TLS)
 	set.MaxProtocolMessageBodyLen = longestAnswer
-	set.LookupFunc = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil } // it is dialed already
 	var dialed atomic.Bool
 	set.DialFunc = func(context.Context, string, string) (net.Conn, error) {
 		if dialed.Swap(true) { // to cancel a query

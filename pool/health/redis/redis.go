@@ -4,7 +4,7 @@
 // schedule, which is package health's, nor how a server is reached: that is the
 // Dial that it is given. A probe is one new connection:
 //
-//	dial, TLS --> HELLO with the login --> PING, INFO replication, INFO persistence --> FIN
+//	dial, TLS --> HELLO with the login, PING --> INFO replication, INFO persistence --> FIN
 //
 // and needs a user that may do no more than this:
 //
@@ -22,6 +22,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync/atomic"
 	"time"
@@ -84,25 +85,32 @@ type answers struct {
 func (o Options) ask(ctx context.Context, c net.Conn) (answers, error) {
 	client := redis.NewClient(o.library(c))
 	defer client.Close()
-	var ping *redis.StatusCmd
+	one := client.Conn()
+	defer one.Close()
+	ping := one.Ping(ctx).Err() // the first command logs in
 	var replication, persistence *redis.StringCmd
 	// Each command has its own error.
-	_, _ = client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		ping = p.Ping(ctx)
+	_, _ = one.Pipelined(ctx, func(p redis.Pipeliner) error {
 		replication, persistence = p.Info(ctx, "replication"), p.Info(ctx, "persistence")
 		return nil
 	})
 	for _, err := range []error{replication.Err(), persistence.Err()} {
+		if errors.Is(err, errUsed) && ping != nil {
+			err = ping // it had the connection, and left none
+		}
 		if err != nil {
 			return answers{}, o.refusal(cmp.Or(ctx.Err(), err))
 		}
 	}
 	a := answers{replication: parse(replication.Val()), persistence: parse(persistence.Val())}
-	if err := ping.Err(); err != nil {
-		a.ping = o.refusal(cmp.Or(ctx.Err(), err))
+	if ping != nil {
+		a.ping = o.refusal(cmp.Or(ctx.Err(), ping))
 	}
 	return a, nil
 }
+
+// errUsed answers a library that wants a second connection: the first has ended.
+var errUsed = fmt.Errorf("the connection of the probe: %w", io.EOF)
 
 // library makes the library do nothing but log in over c and send what it is
 // told: no retry, no second connection, no word about itself.
@@ -113,7 +121,7 @@ func (o Options) library(c net.Conn) *redis.Options {
 		Password: o.Password,
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			if dialed.Swap(true) {
-				return nil, net.ErrClosed
+				return nil, errUsed
 			}
 			return c, nil
 		},
