@@ -29,7 +29,7 @@ func TestRecipesAreComplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := config.Sketch(filepath.Base(file), text, "")
+		c, err := config.Sketch(filepath.Base(file), text, nil)
 		if err != nil {
 			t.Error(err)
 			continue
