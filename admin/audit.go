@@ -52,9 +52,9 @@ func (s *Server) audit(c *call, status int) {
 	}
 }
 
-// changes reports whether a request asks the API for a change.
+// changes reports whether a request asks the API for a change, or may do so.
 func changes(r *http.Request, t target) bool {
-	return t.kind == steering && r.Method != http.MethodGet && r.Method != http.MethodHead
+	return (t.kind == steering || t.kind == asking) && r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
 // auditRefusal writes that a change was not made.

@@ -37,6 +37,20 @@ func (c *call) object(f fields) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return answer.Refuse(http.StatusBadRequest, "the body is empty; send a JSON object with some of: %s", f.names())
 	}
+	return f.read(text)
+}
+
+// objectOrNone is object for a body that may be empty: then nothing is taken.
+func (c *call) objectOrNone(f fields) error {
+	text, err := c.bodyOf(maxBody, "send a JSON object")
+	if err != nil || len(bytes.TrimSpace(text)) == 0 {
+		return err
+	}
+	return f.read(text)
+}
+
+// read takes one JSON object.
+func (f fields) read(text []byte) error {
 	var whole json.RawMessage
 	if err := json.Unmarshal(text, &whole); err != nil {
 		return answer.Refuse(http.StatusBadRequest, "the body is not one JSON object: %v", err)

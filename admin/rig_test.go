@@ -45,6 +45,7 @@ type rig struct {
 	unplanned error // of a dry run
 	sessions  func(session.Match, session.Key, int) ([]session.Row, bool)
 	end       func(session.Match) int
+	endIdlest func(session.Match, int) int
 	client    *http.Client
 }
 
@@ -98,7 +99,13 @@ func startWith(t *testing.T, search session.Settings, set Settings, pools ...*po
 		Sessions: func(m session.Match, after session.Key, most int) ([]session.Row, bool) {
 			return r.sessions(m, after, most)
 		},
-		End:    func(m session.Match) int { return r.end(m) },
+		End: func(m session.Match) int { return r.end(m) },
+		EndIdlest: func(m session.Match, n int) int {
+			if m.On == nil || m.State != "relaying" {
+				t.Errorf("asked to end %d of %+v", n, m)
+			}
+			return r.endIdlest(m, n)
+		},
 		Keep:   func() { r.kept.Add(1) },
 		Unlike: r.unlike,
 		Names:  func(p *pool.Pool) []Name { return r.names[p.Name()] },

@@ -17,6 +17,7 @@ const (
 	probing  kind = iota // /healthz, /readyz and /metrics: anybody
 	steering             // the API: reads, and changes
 	planning             // the API, but nothing changes, whatever the method
+	asking               // the API, and the body says whether anything is to change
 	traffic              // /proxy
 )
 
@@ -27,6 +28,8 @@ type call struct {
 	who   role
 	name  string // from the path, unescaped
 	notes []note // of what it changed
+
+	planned bool // it was asked to change nothing, and did not
 }
 
 // handler answers an API request: with a body and its status, or with an error.
@@ -58,6 +61,7 @@ type target struct {
 	methods methods // nil for traffic
 	name    string  // of a backend, frontend or pool; empty: none is named
 	rest    string  // the path for the backend, escaped as the client sent it
+	asks    bool    // a POST is of the kind asking
 }
 
 var (
@@ -72,6 +76,7 @@ var (
 	one      = methods{"DELETE": (*Server).endSession}
 	reload   = methods{"POST": (*Server).reload}
 	override = methods{"DELETE": (*Server).forget}
+	evenly   = methods{"GET": (*Server).showRebalance, "POST": (*Server).startRebalance, "DELETE": (*Server).stopRebalance}
 	explain  = methods{"GET": (*Server).explain}
 	// events is what backend is for an id that ends in /events, or else the events
 	// of the one before that.
@@ -123,11 +128,14 @@ func findInPool(path string) (target, error) {
 	if !deeper {
 		return named(target{kind: steering, methods: onePool}, name)
 	}
-	first, rest, _ := strings.Cut(tail, "/")
-	if first != "proxy" {
-		return nowhere()
+	first, rest, deeper := strings.Cut(tail, "/")
+	switch {
+	case first == "proxy":
+		return named(target{kind: traffic, rest: "/" + rest}, name)
+	case first == "rebalance" && !deeper:
+		return named(target{kind: steering, methods: evenly, asks: true}, name)
 	}
-	return named(target{kind: traffic, rest: "/" + rest}, name)
+	return nowhere()
 }
 
 // named sets the name from its escaped form. Nothing lies deeper than the name
@@ -157,5 +165,5 @@ func findFor(s Scope, escaped string) (target, error) {
 
 func nowhere() (target, error) {
 	return target{kind: steering}, answer.Refuse(http.StatusNotFound, "no such path; there is "+
-		"/status, /backends, /backends/ID, /backends/ID/events, /explain, /sessions, /sessions/ID, /pools/NAME, /overrides, /reload, /healthz, /readyz, /readyz/FRONTEND, /metrics, /proxy and /pools/NAME/proxy")
+		"/status, /backends, /backends/ID, /backends/ID/events, /explain, /sessions, /sessions/ID, /pools/NAME, /pools/NAME/rebalance, /overrides, /reload, /healthz, /readyz, /readyz/FRONTEND, /metrics, /proxy and /pools/NAME/proxy")
 }

@@ -18,8 +18,11 @@ func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	t, missing := findFor(originOf(r).scope, r.URL.EscapedPath())
-	if t.kind == steering && dryRun(r) {
+	switch {
+	case t.kind == steering && dryRun(r):
 		t.kind = planning
+	case t.asks && r.Method == http.MethodPost:
+		t.kind = asking
 	}
 	rules := s.rules.Load()
 	who, err := rules.guard.admit(r, t.kind)
@@ -45,10 +48,8 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, t target, err 
 		s.peers.Warn("token refused", zap.String("client", from(r)))
 	}
 	hurry(w, r)
+	challenge(w, err)
 	status := answer.StatusOf(err)
-	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
-	}
 	switch {
 	case t.kind == traffic && status == http.StatusNotFound:
 		s.proxy.Reject(w, "no_path", err)
@@ -56,6 +57,13 @@ func (s *Server) turnAway(w http.ResponseWriter, r *http.Request, t target, err 
 		s.proxy.Reject(w, "denied", err)
 	default:
 		answer.Error(w, err)
+	}
+}
+
+// challenge says what is missing where err is that a token is.
+func challenge(w http.ResponseWriter, err error) {
+	if answer.StatusOf(err) == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	}
 }
 
@@ -113,7 +121,7 @@ func (s *Server) obey(c *call, t target) {
 		return
 	}
 	s.audit(c, status)
-	if changes(c.r, t) {
+	if changes(c.r, t) && !c.planned {
 		s.src.Keep()
 	}
 	if own, ok := body.(http.Handler); ok {
@@ -128,6 +136,7 @@ func (s *Server) refuse(c *call, t target, err error) {
 	if changes(c.r, t) {
 		s.auditRefusal(c.r, c.who, err)
 	}
+	challenge(c.w, err)
 	answer.Error(c.w, err)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"sluice/admin/metrics"
 	"sluice/admin/proxy"
+	"sluice/admin/rebalance"
 
 	"go.uber.org/zap"
 )
@@ -44,7 +45,8 @@ type Server struct {
 	page  *metrics.Page
 	most  int // see maxAdded
 
-	entrances [scopes]entrance
+	entrances  [scopes]entrance
+	rebalances rebalance.Desk
 
 	// orders is held during a change, so that what is logged as before and after
 	// belongs together. Bodies are read before.
@@ -81,12 +83,13 @@ func (s *Server) Serve(ln net.Listener, scope Scope) error { return s.entrances[
 // Active returns how many requests are on their way through /proxy.
 func (s *Server) Active() int64 { return s.proxy.Status(nil, "").Active }
 
-// Drain refuses new requests through /proxy, stops accepting where nothing else
-// is served, and waits for the requests under way, upgraded connections included.
+// Drain ends what moves sessions on, refuses new requests through /proxy, stops
+// accepting where nothing else is served, and waits for the requests under way, upgraded connections included.
 // When ctx ends first it cuts what is left, and returns how much that was. The
 // API goes on answering.
 func (s *Server) Drain(ctx context.Context) (cut int) {
 	ctx, cancel := context.WithCancel(ctx)
+	s.rebalances.Close()
 	var idle sync.WaitGroup
 	idle.Go(func() { _ = s.entrances[Traffic].http.Shutdown(ctx) })
 	defer idle.Wait()
@@ -97,6 +100,7 @@ func (s *Server) Drain(ctx context.Context) (cut int) {
 // Close cuts what Drain has not waited for, closes the listeners, and ends the
 // connections. An answer of the API that is under way gets a moment.
 func (s *Server) Close() {
+	s.rebalances.Close()
 	s.proxy.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), linger)
 	defer cancel()

@@ -36,6 +36,9 @@ type Sources struct {
 	Sessions func(m session.Match, after session.Key, most int) (rows []session.Row, more bool)
 	// End ends the sessions that m matches, and returns how many that were.
 	End func(m session.Match) int
+	// EndIdlest ends those n of the sessions that m matches that made no progress for
+	// the longest, because their backend has too many, and returns how many that were.
+	EndIdlest func(m session.Match, n int) int
 	// Plan tells what a reload would do; with a text, one of a file that has it. The
 	// error may be an Errors.
 	Plan     func(ctx context.Context, text []byte) (Reloaded, error)

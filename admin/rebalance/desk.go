@@ -66,24 +66,19 @@ func (d *Desk) Start(name, by string, o Order, w Work, ended func(Progress)) (Pr
 	return j.progress, nil
 }
 
-// drive gives r its turns until one is the last.
+// drive gives r its turns until one is the last. The first comes after a step, so
+// that who began it hears of that before the end.
 func (d *Desk) drive(ctx context.Context, r *run, j *job) {
 	t := time.NewTicker(r.step)
 	defer t.Stop()
-	for {
-		if ctx.Err() != nil {
-			r.finish(cmp.Or(r.work.Over(), Stopped), "it was stopped")
-		} else {
-			r.turn(time.Now())
-		}
-		d.note(r, j)
-		if r.finished != "" {
-			return
-		}
+	for r.finished == "" {
 		select {
 		case <-t.C:
+			r.turn(time.Now())
 		case <-ctx.Done():
+			r.finish(cmp.Or(r.work.Over(), Stopped), "it was stopped")
 		}
+		d.note(r, j)
 	}
 }
 

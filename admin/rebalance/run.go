@@ -69,7 +69,6 @@ func newRun(now time.Time, o Order, w Work) *run {
 		order: o, work: w, step: max(shortestStep, each+1), last: now,
 		accounts: map[*pool.Backend]*account{},
 	}
-	r.credit = r.step
 	r.look()
 	r.surplus = surplus(r.shares)
 	r.least = r.surplus

@@ -33,6 +33,7 @@ func (b *Balancer) newAdmin(set admin.Settings) *admin.Server {
 		Reload:    b.Reload,
 		Sessions:  b.engine.Sessions,
 		End:       func(m session.Match) int { return b.engine.End(m, session.Killed) },
+		EndIdlest: func(m session.Match, n int) int { return b.engine.EndIdlest(m, n, session.Rebalanced) },
 		Plan:      b.Plan,
 		Draining:  b.draining.Load,
 		Bound:     func() bool { return b.view.Load().generation > 0 },
