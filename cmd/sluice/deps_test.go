@@ -113,7 +113,7 @@ var only = map[string]struct {
 
 // forTests are libraries that every test may import.
 var forTests = []string{
-	"go.uber.org/goleak", "github.com/redis/go-redis", "github.com/jackc/pgx", "github.com/chromedp",
+	"go.uber.org/goleak", "github.com/redis/go-redis", "github.com/jackc/pgx", "github.com/chromedp", "golang.org/x/net",
 	"github.com/go-sql-driver/mysql",
 }
 

@@ -20,6 +20,7 @@ var observed = map[string]string{
 	"[process].engine":          "cmd/sluice.TestReloadUnderLoad",
 	"[process].loops":           "cmd/sluice/internal/balancer.TestLoopsKey",
 	"[process].max_sessions":    "cmd/sluice.TestSessionLimitKeysAreLive",
+	"[process].resolver":        "cmd/sluice.TestResolverKeyIsLive",
 
 	"[log].level":     "cmd/sluice.TestReloadChangesLog",
 	"[log].format":    "cmd/sluice.TestReloadChangesLog",
@@ -63,20 +64,21 @@ var observed = map[string]string{
 	"keepalive = { ... }.interval": "cmd/sluice/internal/balancer.TestSocketKeysAreLive",
 	"keepalive = { ... }.count":    "cmd/sluice/internal/balancer.TestSocketKeysAreLive",
 
-	"[[pool]].name":            "cmd/sluice.TestChoiceKeysAreLive",
-	"[[pool]].strategy":        "cmd/sluice.TestChoiceKeysAreLive",
-	"[[pool]].ties":            "cmd/sluice.TestChoiceKeysAreLive",
-	"[[pool]].max_failures":    "cmd/sluice.TestDialFailureKeysAreLive",
-	"[[pool]].retry_after":     "cmd/sluice.TestDialFailureKeysAreLive",
-	"[[pool]].slow_start":      "cmd/sluice.TestNewBackendIsProbedAtOnce",
-	"[[pool]].all_down":        "cmd/sluice.TestProbesTimeOut",
-	"[[pool]].on_down":         "cmd/sluice.TestBackendEventsAndTheirSessions",
-	"[[pool]].on_remove":       "cmd/sluice.TestBackendEventsAndTheirSessions",
-	"[[pool]].drain_timeout":   "cmd/sluice.TestBackendEventsAndTheirSessions",
-	"[[pool]].send_proxy":      "cmd/sluice.TestProbesBeginWithAHeader",
-	"[[pool]].queue_max":       "cmd/sluice.TestQueueKeysAreLive",
-	"[[pool]].queue_timeout":   "cmd/sluice.TestQueueKeysAreLive",
-	"[[pool]].panic_threshold": "cmd/sluice.TestPanicThresholdIsLive",
+	"[[pool]].name":             "cmd/sluice.TestChoiceKeysAreLive",
+	"[[pool]].strategy":         "cmd/sluice.TestChoiceKeysAreLive",
+	"[[pool]].ties":             "cmd/sluice.TestChoiceKeysAreLive",
+	"[[pool]].max_failures":     "cmd/sluice.TestDialFailureKeysAreLive",
+	"[[pool]].retry_after":      "cmd/sluice.TestDialFailureKeysAreLive",
+	"[[pool]].slow_start":       "cmd/sluice.TestNewBackendIsProbedAtOnce",
+	"[[pool]].all_down":         "cmd/sluice.TestProbesTimeOut",
+	"[[pool]].on_down":          "cmd/sluice.TestBackendEventsAndTheirSessions",
+	"[[pool]].on_remove":        "cmd/sluice.TestBackendEventsAndTheirSessions",
+	"[[pool]].drain_timeout":    "cmd/sluice.TestBackendEventsAndTheirSessions",
+	"[[pool]].send_proxy":       "cmd/sluice.TestProbesBeginWithAHeader",
+	"[[pool]].queue_max":        "cmd/sluice.TestQueueKeysAreLive",
+	"[[pool]].queue_timeout":    "cmd/sluice.TestQueueKeysAreLive",
+	"[[pool]].panic_threshold":  "cmd/sluice.TestPanicThresholdIsLive",
+	"[[pool]].resolve_interval": "cmd/sluice.TestResolveIntervalIsLive",
 
 	"[pool.health].probe":         "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
 	"[pool.health].init":          "cmd/sluice/internal/balancer.TestProbeInitOfNewBackends",
@@ -108,18 +110,17 @@ var observed = map[string]string{
 	"[[pool.backend]].weight":       "cmd/sluice.TestChoiceKeysAreLive",
 	"[[pool.backend]].max_sessions": "cmd/sluice.TestQueueKeysAreLive",
 	"[[pool.backend]].send_proxy":   "cmd/sluice.TestSendProxyOfOneBackend",
+	"[[pool.backend]].resolve":      "cmd/sluice.TestDiscoverUnderLoad",
 }
 
 // pending are keys whose effect is still to be built.
 var pending = strings.Fields(`
-	[process].zone [process].resolver
-	[[pool]].hold_timeout [[pool]].release_rate [[pool]].single [[pool]].backup_minimum
-	[[pool]].zone_minimum [[pool]].hash_balance_factor [[pool]].resolve_interval
+	[process].zone [[pool]].hold_timeout [[pool]].release_rate [[pool]].single [[pool]].backup_minimum [[pool]].zone_minimum [[pool]].hash_balance_factor
 	[pool.health].role [pool.health].user [pool.health].password_file [pool.health].password_env
 	[pool.health].database [pool.health].max_lag [pool.health].min_replicas [pool.health].wsrep_ready
 	[pool.health].tls [pool.health].tls_ca_file [pool.health].tls_cert_file [pool.health].tls_key_file
 	[pool.health].tls_server_name
-	[[pool.backend]].backup [[pool.backend]].zone [[pool.backend]].resolve`)
+	[[pool.backend]].backup [[pool.backend]].zone`)
 
 // Every key, and no other, has a test of its effect, and that test exists.
 func TestEachKeyIsObserved(t *testing.T) {

@@ -59,7 +59,7 @@ func (b *Balancer) stand(c config.Pool, ears []ear) (config.Pool, skips) {
 	if len(c.Groups) == 0 {
 		return c, nil
 	}
-	s := newStander(c, b.addedBy(c.Name), ears)
+	s := newStander(c, b.addedBy(c.Name), ears, ownHosts())
 	list := make([]pool.Spec, 0, len(c.Config.Backends))
 	groups, plain := c.Groups, c.Config.Backends
 	for place := 0; len(groups)+len(plain) > 0; place++ {
@@ -103,8 +103,8 @@ type stander struct {
 	left      skips
 }
 
-func newStander(c config.Pool, added []pool.Spec, ears []ear) *stander {
-	s := &stander{ears: ears, own: ownHosts(), ids: map[string]pool.Address{}, addresses: map[pool.Address]string{}, left: skips{}}
+func newStander(c config.Pool, added []pool.Spec, ears []ear, own []string) *stander {
+	s := &stander{ears: ears, own: own, ids: map[string]pool.Address{}, addresses: map[pool.Address]string{}, left: skips{}}
 	for _, o := range append(slices.Clone(c.Config.Backends), added...) {
 		at, _ := pool.ParseAddress(o.Address) // it was checked
 		s.ids[o.ID], s.addresses[at] = at, o.ID

@@ -1,0 +1,545 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/admin"
+	"sluice/l4/l4test"
+)
+
+// fleet is tagged backends on several addresses of this machine and one port.
+type fleet struct {
+	t    *testing.T
+	port string
+	all  map[string]*l4test.Backend // by ip
+}
+
+// muster starts a backend on each of these addresses, tagged with it.
+func muster(t *testing.T, ips ...string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, port: "0", all: map[string]*l4test.Backend{}}
+	for _, ip := range ips {
+		f.add(ip)
+	}
+	return f
+}
+
+func (f *fleet) add(ip string) {
+	f.t.Helper()
+	b := l4test.ServeAt(f.t, net.JoinHostPort(ip, f.port), l4test.Tag(ip))
+	_, f.port, _ = net.SplitHostPort(b.Addr)
+	f.all[ip] = b
+}
+
+// resolving is the head of a configuration with a resolver.
+func resolving(text string, s *nameServer) string {
+	return fmt.Sprintf("[process]\nresolver = %q\n", s.addr) + text
+}
+
+// group is the entry of a name that stands for backends.
+func group(id, name, resolve string) string {
+	return fmt.Sprintf("%s=%s\nresolve = %q", id, name, resolve)
+}
+
+const often = "resolve_interval = \"50ms\"\n"
+
+// ids returns the ids of the backends of a pool that are not draining out.
+func (d *daemon) ids(poolName string) string {
+	d.t.Helper()
+	var ids []string
+	for _, p := range d.view().Pools {
+		for _, b := range p.Backends {
+			if p.Name == poolName && b.Admin != "removing" {
+				ids = append(ids, b.ID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return strings.Join(ids, " ")
+}
+
+// awaitIDs waits until the pool p has these backends.
+func (d *daemon) awaitIDs(want string) {
+	d.t.Helper()
+	got := ""
+	defer func() {
+		if got != want {
+			d.t.Logf("got %s", got)
+		}
+	}()
+	eventually(d.t, "backends "+want, func() bool {
+		got = d.ids("p")
+		return got == want
+	})
+}
+
+// names returns what is shown of the names of pool p.
+func (d *daemon) names() (list []admin.Name) {
+	d.t.Helper()
+	var p struct{ Names []admin.Name }
+	if err := json.Unmarshal([]byte(d.must("GET", "/pools/p", "")), &p); err != nil {
+		d.t.Fatal(err)
+	}
+	return p.Names
+}
+
+// reasons returns why backends of that id changed to a state, as logged.
+func (d *daemon) reasons(id, to string) (list []string) {
+	for _, line := range d.lines("backend " + to) {
+		if line["backend"] == id {
+			list = append(list, line["reason"].(string))
+		}
+	}
+	return list
+}
+
+// A name grows and shrinks under load: no visit fails, new backends get their part
+// soon, and those that left get nothing more.
+func TestDiscoverUnderLoad(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2", "127.0.1.3")
+	s := serveNames(t, true)
+	s.at("db.test", "127.0.1.1", "127.0.1.2")
+	d := startDaemon(t, resolving(terse+frontendText("web", free, "p")+
+		poolText("p", often, group("db", "db.test:"+f.port, "all")), s))
+	d.awaitIDs("db/127.0.1.1 db/127.0.1.2")
+	if got := d.backend("p", "db/127.0.1.1"); got.Origin != "dns" || got.Address != "127.0.1.1:"+f.port {
+		t.Errorf("got %+v", got)
+	}
+	l := startLoad(d.frontend("web").Listen, 4)
+	for range 3 {
+		s.at("db.test", "127.0.1.3", "127.0.1.2", "127.0.1.1")
+		d.awaitIDs("db/127.0.1.1 db/127.0.1.2 db/127.0.1.3")
+		before := f.all["127.0.1.3"].Total()
+		eventually(t, "sessions of the new one", func() bool { return f.all["127.0.1.3"].Total() > before+20 })
+		s.at("db.test", "127.0.1.1", "127.0.1.2")
+		d.awaitIDs("db/127.0.1.1 db/127.0.1.2")
+	}
+	l.stop(t)
+	if got := d.reasons("db/127.0.1.3", "up"); len(got) < 3 || got[0] != "found under db.test" {
+		t.Errorf("reasons %q", got)
+	}
+	gone := append(d.reasons("db/127.0.1.3", "removed"), d.reasons("db/127.0.1.3", "removing")...)
+	if !slices.Contains(gone, "db.test has it no longer") || slices.Contains(gone, "removed from the file") {
+		t.Errorf("reasons %q", gone)
+	}
+	if s.overTCP == 0 {
+		t.Error("nothing was asked by TCP")
+	}
+}
+
+// What is known stays in use whatever becomes of the server, which shows; then it
+// is believed again.
+func TestDiscoverWithoutServer(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2")
+	s := serveNames(t, true)
+	s.at("db.test", "127.0.1.1")
+	d := startDaemon(t, resolving(terse+frontendText("web", free, "p")+
+		poolText("p", often, group("db", "db.test:"+f.port, "all")), s))
+	d.awaitIDs("db/127.0.1.1")
+	failures := `sluice_resolve_failures_total{pool="p"} `
+	count := func() (n int) {
+		_, page := d.ask("GET", "/metrics", "")
+		_, after, _ := strings.Cut(page, failures)
+		fmt.Sscan(after, &n)
+		return n
+	}
+	l := startLoad(d.frontend("web").Listen, 2)
+	for _, how := range []string{"servfail", "nxdomain", "silence"} {
+		before := count()
+		s.ail("", how)
+		eventually(t, how+" shows", func() bool {
+			n := d.names()[0]
+			return n.Error != "" && !n.Since.IsZero() && !n.LastAnswer.IsZero() && slices.Equal(n.Found, []string{"127.0.1.1:" + f.port})
+		})
+		eventually(t, how+" counts", func() bool { return count() > before })
+		if got := d.ids("p"); got != "db/127.0.1.1" {
+			t.Errorf("%s: got %s", how, got)
+		}
+	}
+	s.ail("", "")
+	s.at("db.test", "127.0.1.2")
+	d.awaitIDs("db/127.0.1.2")
+	l.stop(t)
+	if n := d.names()[0]; n.Error != "" || !n.Since.IsZero() || n.ID != "db" || n.Name != "db.test" || n.Kind != "all" {
+		t.Errorf("got %+v", n)
+	}
+	if n := len(d.lines("look-up failed")); n == 0 {
+		t.Error("the log says nothing of the failures")
+	}
+}
+
+// B067: nothing fails because a name does not exist, or its server does not
+// answer; other backends serve at once, and the name does when it exists.
+func TestDiscoverNameThatExistsLater(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2")
+	for _, how := range []string{"nxdomain", "silence"} {
+		s := serveNames(t, true)
+		s.ail("", how)
+		d := startDaemon(t, resolving(head+frontendText("web", free, "p")+
+			poolText("p", often, "plain=127.0.1.2:"+f.port, group("db", "db.test:"+f.port, "all")), s))
+		if got := turns(t, d.frontend("web").Listen, 1); got != "127.0.1.2" {
+			t.Errorf("%s: got %s", how, got)
+		}
+		if n := d.names()[0]; len(n.Found) > 0 || !n.LastAnswer.IsZero() {
+			t.Errorf("%s: got %+v", how, n)
+		}
+		s.at("db.test", "127.0.1.1")
+		s.ail("", "")
+		d.awaitIDs("db/127.0.1.1 plain")
+	}
+}
+
+// [process].resolver is live, and is asked for names that are one backend as well.
+func TestResolverKeyIsLive(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2")
+	one, two := serveNames(t, true), serveNames(t, false) // the second by UDP alone
+	one.at("db.test", "127.0.1.1")
+	two.at("db.test", "127.0.1.2")
+	text := func(s *nameServer) string {
+		return resolving(head+frontendText("web", free, "p")+frontendText("old", free, "q")+
+			poolText("p", "resolve_interval = \"1h\"", group("db", "db.test:"+f.port, "all"))+
+			poolText("q", "", "db=db.test:"+f.port), s)
+	}
+	d := startDaemon(t, text(one))
+	d.awaitIDs("db/127.0.1.1")
+	if got := turns(t, d.frontend("old").Listen, 1); got != "127.0.1.1" {
+		t.Errorf("one backend: got %s", got)
+	}
+	d.mustReload(text(two))
+	d.awaitIDs("db/127.0.1.2")
+	eventually(t, "the answer of the new server for one backend", func() bool {
+		return turns(t, d.frontend("old").Listen, 1) == "127.0.1.2"
+	})
+}
+
+// resolve_interval is live: it decides when a change is noticed.
+func TestResolveIntervalIsLive(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2")
+	s := serveNames(t, true)
+	s.at("db.test", "127.0.1.1")
+	text := func(interval string) string {
+		return resolving(head+frontendText("web", free, "p")+
+			poolText("p", fmt.Sprintf("resolve_interval = %q", interval), group("db", "db.test:"+f.port, "all")), s)
+	}
+	d := startDaemon(t, text("1h"))
+	d.awaitIDs("db/127.0.1.1")
+	asked := s.asked("db.test")
+	s.at("db.test", "127.0.1.1", "127.0.1.2")
+	turns(t, d.frontend("web").Listen, 20)
+	if n := s.asked("db.test"); n != asked {
+		t.Errorf("asked %d times more within an hour", n-asked)
+	}
+	d.mustReload(text("50ms"))
+	d.awaitIDs("db/127.0.1.1 db/127.0.1.2")
+}
+
+// B161: however long the interval, a failed dial finds the new address.
+func TestDiscoverAfterFailedDial(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2")
+	s := serveNames(t, true)
+	s.at("db.test", "127.0.1.1")
+	text := strings.Replace(poolText("p", `resolve_interval = "1h"`, group("db", "db.test:"+f.port, "all")), "[pool.health]\n", "[pool.health]\nprobe = \"none\"\n", 1)
+	d := startDaemon(t, resolving(head+frontendText("web", free, "p")+text, s))
+	d.awaitIDs("db/127.0.1.1")
+	f.all["127.0.1.1"].Stop()
+	s.at("db.test", "127.0.1.2")
+	began := time.Now()
+	eventually(t, "an answer", func() bool {
+		_, err := visit(d.frontend("web").Listen)
+		return err == nil
+	})
+	t.Logf("reached after %v", time.Since(began))
+	d.awaitIDs("db/127.0.1.2")
+}
+
+// SRV records bring ports, weights and tiers; the weights follow the records.
+func TestDiscoverSRV(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2", "127.0.1.3")
+	var port uint16
+	fmt.Sscan(f.port, &port)
+	s := serveNames(t, true)
+	for ip, name := range map[string]string{"127.0.1.1": "a.test", "127.0.1.2": "b.test", "127.0.1.3": "c.test"} {
+		s.at(name, ip)
+	}
+	s.service("_db._tcp.test", record("a.test", port, 10, 10), record("b.test", port, 10, 30), record("c.test", port, 20, 0))
+	d := startDaemon(t, resolving(head+frontendText("web", free, "p")+
+		poolText("p", often, group("db", "_db._tcp.test", "srv")), s))
+	id := func(ip string) string { return "db/" + ip + ":" + f.port }
+	d.awaitIDs(id("127.0.1.1") + " " + id("127.0.1.2") + " " + id("127.0.1.3"))
+	weights := func() string {
+		return fmt.Sprint(d.backend("p", id("127.0.1.1")).Weight, d.backend("p", id("127.0.1.2")).Weight, d.backend("p", id("127.0.1.3")).Weight)
+	}
+	if got := weights(); got != "1 3 1" {
+		t.Errorf("got weights %s", got)
+	}
+	s.service("_db._tcp.test", record("a.test", port, 10, 50), record("b.test", port, 10, 50))
+	d.awaitIDs(id("127.0.1.1") + " " + id("127.0.1.2"))
+	if got := fmt.Sprint(d.backend("p", id("127.0.1.1")).Weight, d.backend("p", id("127.0.1.2")).Weight); got != "1 1" {
+		t.Errorf("got weights %s", got)
+	}
+	answered := turns(t, d.frontend("web").Listen, 4)
+	if strings.Count(answered, "127.0.1.1") != 2 || strings.Count(answered, "127.0.1.2") != 2 {
+		t.Errorf("got %s", answered)
+	}
+	if n := d.names()[0]; n.Kind != "srv" || len(n.Found) != 2 {
+		t.Errorf("got %+v", n)
+	}
+}
+
+// A large answer arrives whole, and is bounded; by UDP it comes after a cut one.
+func TestDiscoverManyAddresses(t *testing.T) {
+	t.Parallel()
+	for _, tcp := range []bool{true, false} {
+		s := serveNames(t, tcp)
+		var addrs []string
+		for i := range 300 {
+			addrs = append(addrs, fmt.Sprintf("127.9.%d.%d", i/200, 1+i%200))
+		}
+		want := 256
+		if !tcp {
+			addrs, want = addrs[:25], 25 // of 28 that fit into 512 bytes
+		}
+		s.at("db.test", addrs...)
+		pools := strings.Replace(poolText("p", often, group("db", "db.test:1", "all")), "[pool.health]\n", "[pool.health]\nprobe = \"none\"\n", 1)
+		d := startDaemon(t, resolving(head+frontendText("web", free, "p")+pools, s))
+		eventually(t, "all addresses", func() bool { return len(strings.Fields(d.ids("p"))) == want })
+		if n := d.names()[0]; len(n.Found) != want || n.LeftOut != len(addrs)-want {
+			t.Errorf("found %d, left out %d", len(n.Found), n.LeftOut)
+		}
+	}
+}
+
+// A reload does not wait for a server that hangs: not for names that are known, and
+// for new ones not long.
+func TestReloadWhileLookUpsHang(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2")
+	s := serveNames(t, true)
+	s.at("db.test", "127.0.1.1")
+	text := func(keys string, more ...string) string {
+		return resolving(head+frontendText("web", free, "p")+
+			poolText("p", often+keys, append(more, group("db", "db.test:"+f.port, "all"))...), s)
+	}
+	d := startDaemon(t, text(""))
+	d.awaitIDs("db/127.0.1.1")
+	s.ail("", "silence")
+	asked := s.asked("db.test")
+	eventually(t, "a look-up that hangs", func() bool { return s.asked("db.test") > asked })
+	d.mustReload(text("max_failures = 5\n"))
+	if changes := d.mustReload(text("max_failures = 5\n", "plain=127.0.1.2:"+f.port, group("new", "new.test:1", "all"))); !slices.Contains(changes, "pool p: name new added (new.test:1)") {
+		t.Errorf("got %q", changes)
+	}
+	d.awaitIDs("db/127.0.1.1 plain")
+	if got := d.reasons("db/127.0.1.1", "up"); len(got) != 0 {
+		t.Errorf("a backend that was there came again: %q", got)
+	}
+	s.at("new.test", "127.0.1.2")
+	s.ail("", "")
+	d.awaitIDs("db/127.0.1.1 new/127.0.1.2 plain")
+}
+
+// A reload that makes one backend of a name all of its addresses, and back, refuses
+// nobody: it uses the first answer at once.
+func TestReloadToDiscoveryAndBack(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2")
+	s := serveNames(t, true)
+	s.at("db.test", "127.0.1.1", "127.0.1.2")
+	text := func(entry string) string {
+		return resolving(terse+frontendText("web", free, "p")+poolText("p", often, entry), s)
+	}
+	d := startDaemon(t, text("db=db.test:"+f.port))
+	l := startLoad(d.frontend("web").Listen, 2)
+	for range 3 {
+		changes := d.mustReload(text(group("db", "db.test:"+f.port, "all")))
+		for _, want := range []string{
+			"pool p: backend db removed (db.test:" + f.port + ")",
+			"pool p: backend db/127.0.1.1 added (127.0.1.1:" + f.port + "), found under db.test",
+			"pool p: name db added (db.test:" + f.port + ")",
+		} {
+			if !slices.Contains(changes, want) {
+				t.Errorf("no %q in %q", want, changes)
+			}
+		}
+		if got := d.ids("p"); got != "db/127.0.1.1 db/127.0.1.2" {
+			t.Errorf("got %s at once", got)
+		}
+		d.mustReload(text("db=db.test:" + f.port))
+	}
+	l.stop(t)
+	gone := append(d.reasons("db/127.0.1.1", "removed"), d.reasons("db/127.0.1.1", "removing")...)
+	if !slices.Contains(gone, "removed from the file") {
+		t.Errorf("got %q", gone)
+	}
+}
+
+// A plan shows what names stand for, with those that only the new file has, and
+// does nothing.
+func TestPlanWithNames(t *testing.T) {
+	t.Parallel()
+	s := serveNames(t, true)
+	s.at("db.test", "127.0.1.1")
+	s.at("new.test", "127.0.1.2")
+	text := func(entries ...string) string {
+		return resolving(head+frontendText("web", free, "p")+poolText("p", often, entries...), s)
+	}
+	d := startDaemon(t, text(group("db", "db.test:1", "all")))
+	d.awaitIDs("db/127.0.1.1")
+	var plan reloadAnswer
+	body := d.must("POST", "/reload?dry_run=true", text(group("db", "db.test:2", "all"), group("new", "new.test:1", "all"), group("no", "no.test:1", "all")))
+	if err := json.Unmarshal([]byte(body), &plan); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"pool p: backend db/127.0.1.1 removed (127.0.1.1:1)",
+		"pool p: backend db/127.0.1.1 added (127.0.1.1:2), found under db.test",
+		"pool p: backend new/127.0.1.2 added (127.0.1.2:1), found under new.test",
+		"pool p: name db address db.test:1 -> db.test:2",
+	} {
+		if !slices.Contains(plan.Changes, want) {
+			t.Errorf("no %q in %q", want, plan.Changes)
+		}
+	}
+	if want := "pool p: what backend no stands for: nothing was found under no.test yet"; !slices.Contains(plan.Unknown, want) {
+		t.Errorf("no %q in %q", want, plan.Unknown)
+	}
+	if got := d.ids("p"); got != "db/127.0.1.1" || len(d.names()) != 1 {
+		t.Errorf("got %s and names %+v", got, d.names())
+	}
+}
+
+// What others have, and where the process itself listens, is not used, and that is
+// said once.
+func TestDiscoverSkips(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2", "127.0.1.4")
+	s := serveNames(t, true)
+	s.at("db.test", "127.0.1.1", "127.0.1.2", "127.0.1.3", "127.0.1.4")
+	s.at("twin.test", "127.0.1.2")
+	d := startDaemon(t, resolving(head+frontendText("web", free, "p")+frontendText("circle", "127.0.1.3:"+f.port, "p")+
+		poolText("p", often, "plain=127.0.1.1:"+f.port, group("db", "db.test:"+f.port, "all"), group("twin", "twin.test:"+f.port, "all")), s))
+	d.awaitIDs("db/127.0.1.2 db/127.0.1.4 plain")
+	asked := s.asked("db.test")
+	eventually(t, "more look-ups", func() bool { return s.asked("db.test") > asked+6 })
+	reasons := map[string]int{}
+	for _, line := range d.lines("found address not used") {
+		reasons[fmt.Sprint(line["backend"], " ", line["address"], " ", line["reason"])]++
+	}
+	for _, want := range []string{
+		"db 127.0.1.1:" + f.port + " it is the address of backend plain already",
+		"db 127.0.1.3:" + f.port + " it is where frontend circle of this process listens",
+		"twin 127.0.1.2:" + f.port + " it is the address of backend db/127.0.1.2 already",
+	} {
+		if reasons[want] != 1 {
+			t.Errorf("%q was said %d times; all: %v", want, reasons[want], reasons)
+		}
+	}
+	names := d.names()
+	if len(names) != 2 || len(names[0].Skipped) != 2 || len(names[1].Skipped) != 1 {
+		t.Errorf("got %+v", names)
+	}
+	for _, body := range []string{
+		fmt.Sprintf(`{"id": "db/127.0.1.2", "address": "127.0.1.9:%s"}`, f.port),
+		fmt.Sprintf(`{"id": "mine", "address": "127.0.1.2:%s"}`, f.port),
+	} {
+		if status, answer := d.ask("POST", "/backends", body); status != 409 {
+			t.Errorf("POST %s: got %d %s, want 409", body, status, answer)
+		}
+	}
+	// What the API added stands; what is found later at its address does not.
+	s.at("db.test", "127.0.1.2")
+	d.awaitIDs("db/127.0.1.2 plain")
+	d.must("POST", "/backends", fmt.Sprintf(`{"id": "mine", "address": "127.0.1.4:%s"}`, f.port))
+	s.at("db.test", "127.0.1.2", "127.0.1.4")
+	eventually(t, "it is skipped", func() bool { return len(d.names()[0].Skipped) == 1 })
+	if got := d.ids("p"); got != "db/127.0.1.2 mine plain" {
+		t.Errorf("got %s", got)
+	}
+	d.must("DELETE", "/backends/mine", "")
+	d.awaitIDs("db/127.0.1.2 db/127.0.1.4 plain")
+}
+
+// What the API changed of found backends outlives their absence, restarts, and
+// restarts without a server, and the state file.
+func TestDiscoverKeepsWhatTheAPIChanged(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2", "127.0.1.3")
+	s := serveNames(t, true)
+	s.at("db.test", "127.0.1.1", "127.0.1.2", "127.0.1.3")
+	d := startDaemon(t, resolving(head+frontendText("web", free, "p")+
+		poolText("p", often, group("db", "db.test:"+f.port, "all")), s))
+	all := "db/127.0.1.1 db/127.0.1.2 db/127.0.1.3"
+	d.awaitIDs(all)
+	d.must("PATCH", "/backends/db%2F127.0.1.1", `{"state": "drain"}`)
+	d.must("PATCH", "/backends/db%2F127.0.1.2", `{"weight": 7}`)
+	d.must("DELETE", "/backends/db%2F127.0.1.3", "")
+	d.awaitIDs("db/127.0.1.1 db/127.0.1.2")
+	want := func(when string) {
+		t.Helper()
+		d.awaitIDs("db/127.0.1.1 db/127.0.1.2")
+		a, b := d.backend("p", "db/127.0.1.1"), d.backend("p", "db/127.0.1.2")
+		if a.State != "drain" || b.Weight != 7 || fmt.Sprint(b.Overridden) != "[weight]" || b.Origin != "dns" {
+			t.Errorf("%s: got %+v and %+v", when, a, b)
+		}
+		if got := turns(t, d.frontend("web").Listen, 4); got != strings.Repeat("127.0.1.2", 4) {
+			t.Errorf("%s: got %s", when, got)
+		}
+		if _, out, _ := d.diff(); strings.Count(out, "\n") != 3 {
+			t.Errorf("%s: diff says %q", when, out)
+		}
+	}
+	want("at once")
+	s.at("db.test", "127.0.1.2", "127.0.1.3")
+	d.awaitIDs("db/127.0.1.2")
+	s.at("db.test", "127.0.1.1", "127.0.1.2", "127.0.1.3")
+	want("after an absence")
+	d.crash()
+	want("after a restart")
+
+	s.at("db.test", "127.0.1.2", "127.0.1.3")
+	d.awaitIDs("db/127.0.1.2")
+	d.crash()
+	d.awaitIDs("db/127.0.1.2")
+	s.at("db.test", "127.0.1.1", "127.0.1.2", "127.0.1.3")
+	want("after a restart in its absence")
+
+	s.ail("", "nxdomain")
+	d.crash()
+	d.awaitIDs("")
+	d.must("PATCH", "/pools/p", `{"strategy": "least_connections"}`) // both write the state file
+	d.must("PATCH", "/pools/p", `{"strategy": "round_robin"}`)
+	d.crash()
+	s.ail("", "")
+	want("after two restarts without a server")
+
+	// As with an entry of the file: what is deleted is forgotten once the name does
+	// not have it.
+	s.at("db.test", "127.0.1.2")
+	d.awaitIDs("db/127.0.1.2")
+	eventually(t, "it is forgotten", func() bool { return len(d.view().Pools[0].DeletedByAPI) == 0 })
+	d.must("DELETE", "/overrides", "")
+	s.at("db.test", "127.0.1.1", "127.0.1.2", "127.0.1.3")
+	d.awaitIDs(all)
+	if a := d.backend("p", "db/127.0.1.1"); a.State != "up" {
+		t.Errorf("after all was forgotten: got %+v", a)
+	}
+	d.crash()
+	d.awaitIDs(all)
+	if _, err := os.Stat(d.stateFile()); !os.IsNotExist(err) {
+		t.Errorf("the state file is left: %v", err)
+	}
+}
