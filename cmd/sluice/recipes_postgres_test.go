@@ -17,7 +17,7 @@ import (
 func TestRecipePostgresStandbys(t *testing.T) {
 	const password = "the-password-of-the-probe"
 	primary := startPostgresServer(t)
-	primary.ask(t, "create role sluice login password '"+password+"'; grant pg_read_all_stats to sluice; create table kept (n int)")
+	primary.ask(t, "create role sluice login password '"+password+"'; create table kept (n int)")
 	standby := startPostgresStandby(t, primary)
 	d := startRecipe(t, "postgres-standbys",
 		"0.0.0.0:5432", free, "0.0.0.0:5433", free, "10.0.0.21:5432", primary.address, "10.0.0.22:5432", standby.address,

@@ -28,14 +28,15 @@ func TestRecipeRedisReplicas(t *testing.T) {
 	redisDo(t, write, "set", "kept", "7")
 	eventually(t, "replicas answer reads", func() bool { return redisDo(t, read, "exists", "kept") == "1" })
 
+	for _, r := range servers[1:] {
+		eventually(t, "each replica has what was written", func() bool { return redisDo(t, r.address, "exists", "kept") == "1" })
+	}
 	load := startWrites(t, func() error { return redisSet(write) })
 	figures := load.failover(t,
 		func() { servers[0].end(syscall.SIGKILL) },
-		func() {
-			servers[1].promote(t)
-			servers[2].follow(t, servers[1])
-		})
+		func() { servers[1].promote(t) })
 	t.Logf("figures: redis-replicas: %s", figures)
+	servers[2].follow(t, servers[1])
 	d.awaitState("redis-replicas", "redis-3", "up")
 	if got := redisDo(t, read, "get", "kept"); got != "7" {
 		t.Errorf("got %q, want what was written before", got)
