@@ -17,6 +17,7 @@ func (c *chaos) faults() map[string]func() {
 		"reload":          c.reloadSomething,
 		"API change":      c.changeSomething,
 		"sessions killed": c.killSessions,
+		"rebalance":       c.rebalance,
 		"process stopped": c.stall,
 	}
 }
@@ -81,7 +82,7 @@ func (c *chaos) text(n int) string {
 		frontendText("one", c.listen[0], "p", "idle_timeout = "+choose(8, `"0s"`, `"300ms"`),
 			"max_sessions_per_client = "+choose(9, "0", "2"))
 	if !bit(10) {
-		text += frontendText("two", c.listen[believing], "p", "half_close_timeout = "+choose(11, `"1m"`, `"100ms"`),
+		text += frontendText("two", c.listen[believing], "p", "half_close_timeout = "+choose(11, `"1m"`, `"100ms"`), "max_session_age = "+choose(5, `"0s"`, `"200ms"`),
 			`proxy_protocol = "accept"`, `proxy_protocol_from = ["127.0.0.0/8"]`, `proxy_header_timeout = "1m"`,
 			"max_rate_per_client = "+choose(9, "0", "5"))
 	}
@@ -122,6 +123,15 @@ func (c *chaos) killSessions() {
 		return
 	}
 	c.ask("DELETE", "/sessions/"+url.PathEscape(list.Sessions[0].ID), "")
+}
+
+// rebalance moves sessions on, or stops that.
+func (c *chaos) rebalance() {
+	if c.draw(4) == 0 {
+		c.ask("DELETE", "/pools/p/rebalance", "")
+		return
+	}
+	c.ask("POST", "/pools/p/rebalance", fmt.Sprintf(`{"rate":%d,"target":%d,"dry_run":%v}`, 1+c.draw(200), c.draw(20), c.draw(4) == 0))
 }
 
 // forget undoes what the API changed.

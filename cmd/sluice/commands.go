@@ -42,7 +42,7 @@ func newRoot() *cobra.Command {
 	for _, c := range root.Commands() {
 		c.Args = usage(noArgument)
 	}
-	root.AddCommand(newCompletion())
+	root.AddCommand(newCompletion(), newRebalance())
 	return root
 }
 
