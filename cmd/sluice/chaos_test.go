@@ -152,6 +152,7 @@ func (c *chaos) settle() {
 		b.rise()
 	}
 	c.forget()
+	c.ask("DELETE", "/pools/p/rebalance", "")
 	c.reload(c.text(0))
 	eventually(t, "all gauges are zero", func() bool { return c.busy() == "" })
 	c.visitAll()
