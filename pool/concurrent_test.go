@@ -69,6 +69,7 @@ func clients(t *testing.T, p *pool.Pool, rng *rand.Rand, seen *sync.Map) {
 			l.Failed("refused", errDial)
 		default:
 			l.Connected()
+			l.EndedFirst(rng.IntN(2) == 0, rng.IntN(2) == 0, 0)
 			l.Release()
 			l.Release()
 		}
@@ -87,7 +88,7 @@ func clients(t *testing.T, p *pool.Pool, rng *rand.Rand, seen *sync.Map) {
 func upset(p *pool.Pool, c pool.Config, rng *rand.Rand) {
 	id := c.Backends[rng.IntN(len(c.Backends))].ID
 	weight, state := rng.IntN(4), pool.Admin(rng.IntN(3))
-	switch rng.IntN(8) {
+	switch rng.IntN(10) {
 	case 0:
 		p.Remove(id)
 	case 1, 2:
@@ -107,6 +108,15 @@ func upset(p *pool.Pool, c pool.Config, rng *rand.Rand) {
 	case 7:
 		p.Status()
 		p.Settled()
+	case 8:
+		p.Patch(id, pool.Patch{Readmit: true})
+		if rng.IntN(4) == 0 {
+			p.EndEjections("x")
+		}
+	case 9:
+		for _, b := range p.Tallies() {
+			p.Eject(b.Backend, pool.Ejection{For: time.Millisecond, Most: time.Second, Budget: 100, Reason: "x"})
+		}
 	}
 }
 

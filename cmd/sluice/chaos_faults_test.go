@@ -32,7 +32,7 @@ func (c *chaos) killBackend() {
 
 // reloadSomething makes another configuration current, or tries a broken one.
 func (c *chaos) reloadSomething() {
-	n := c.draw(1 << 14)
+	n := c.draw(1 << 16)
 	text := c.text(n)
 	if n%5 == 0 {
 		text = strings.Replace(text, "pool =", "pol =", 1)
@@ -86,14 +86,19 @@ func (c *chaos) text(n int) string {
 			`proxy_protocol = "accept"`, `proxy_protocol_from = ["127.0.0.0/8"]`, `proxy_header_timeout = "1m"`,
 			"max_rate_per_client = "+choose(9, "0", "5"))
 	}
-	return text + poolText("p", strings.Join(keys, "\n"), backends...)
+	if bit(2) {
+		keys = append(keys, "panic_threshold = "+choose(15, "0", "75"))
+	}
+	outliers := fmt.Sprintf("[pool.outliers]\ndetect = %v\n%s", bit(14) || bit(0),
+		"interval = \"100ms\"\nmin_sessions = 1\nfailure_share = 10\ndial_factor = 1\nmax_ejected = 75\neject_for = \"50ms\"\neject_max = \"1s\"\n")
+	return text + strings.Replace(poolText("p", strings.Join(keys, "\n"), backends...), "[pool.health]\n", outliers+"[pool.health]\n", 1)
 }
 
 // changeSomething changes the pool by the API.
 func (c *chaos) changeSomething() {
 	b := c.backends[c.draw(len(c.backends))]
 	path := "/backends/" + b.name + "?pool=p"
-	switch c.draw(7) {
+	switch c.draw(8) {
 	case 0:
 		c.ask("DELETE", path, "")
 	case 1:
@@ -107,6 +112,8 @@ func (c *chaos) changeSomething() {
 	case 5:
 		c.ask("PATCH", path, `{"state":"ready","weight":1}`)
 	case 6:
+		c.ask("PATCH", path, `{"ejected":false}`)
+	case 7:
 		c.ask("PATCH", "/pools/p", `{"strategy":"least_connections"}`)
 	}
 }

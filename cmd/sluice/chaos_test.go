@@ -161,13 +161,16 @@ func (c *chaos) settle() {
 		now := c.held()
 		return now.descriptors <= c.before.descriptors+slack && now.goroutines <= c.before.goroutines+slack
 	})
+	var ejections int64
 	for _, b := range c.view().Pools[0].Backends {
+		ejections += b.Ejections
 		c.totals[0] += b.BytesToBack
 		c.totals[1] += b.BytesToClient
 	}
 	if text := c.out.String(); strings.Contains(text, "panicked") {
 		t.Error("something panicked; see the log")
 	}
+	c.done["ejection"] = int(ejections)
 	t.Logf("figures: %v of chaos on %s: %v; %s", *chaosTime, c.engine, c.done, c.tally())
 }
 
@@ -188,6 +191,9 @@ func (c *chaos) busy() string {
 			return fmt.Sprintf("pool %s: %d wait", p.Name, p.Queued)
 		}
 		for _, b := range p.Backends {
+			if !b.EjectedUntil.IsZero() {
+				return fmt.Sprintf("backend %s: ejected, though nobody looks for outliers", b.ID)
+			}
 			if b.Active != 0 {
 				return fmt.Sprintf("backend %s: %d active", b.ID, b.Active)
 			}
