@@ -77,15 +77,15 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue makes a certificate for name, and for 127.0.0.1 too unless name is one of
-// a client, and writes it with its key. The first is that of the authority.
+// issue makes a certificate for name, and for 127.0.0.1 too, and writes it with its
+// key. The first is that of the authority.
 func (a *authority) issue(t *testing.T, name string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{DNSNames: []string{name}, KeyUsage: x509.KeyUsageDigitalSignature,
+	c := &x509.Certificate{DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	if a.key == nil {
 		c, a.key = a.cert, key

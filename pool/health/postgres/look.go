@@ -156,12 +156,15 @@ func (o Options) refusal(ctx context.Context, err error) error {
 	return errors.New(health.Said(innermost(err), o.Password))
 }
 
+// ofTLS begins an error of the library about the encryption.
+const ofTLS = "tls error: "
+
 // innermost leaves out what the library adds to an error: a user, a database, and
 // an address that nobody has dialed.
 func innermost(err error) string {
 	before := "no answer: got "
 	for {
-		if strings.HasPrefix(err.Error(), "tls error: ") {
+		if strings.HasPrefix(err.Error(), ofTLS) {
 			before = "TLS: "
 		}
 		next := errors.Unwrap(err)

@@ -22,6 +22,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,7 @@ func (o Options) library(c net.Conn, t health.Target) (*pgconn.Config, error) {
 	}
 	set.User, set.Password, set.Database = o.User, o.Password, cmp.Or(o.Database, "postgres")
 	set.TLSConfig = t.TLS(o.TLS)
+	set.AfterNetConnect = handshake
 	set.MaxProtocolMessageBodyLen = longestAnswer
 	var dialed atomic.Bool
 	set.DialFunc = func(context.Context, string, string) (net.Conn, error) {
@@ -93,4 +95,15 @@ func (o Options) library(c net.Conn, t health.Target) (*pgconn.Config, error) {
 		return c, nil
 	}
 	return set, nil
+}
+
+// handshake ends what the library leaves to the first message, whose error would
+// not be told from one of that.
+func handshake(ctx context.Context, _ *pgconn.Config, c net.Conn) (net.Conn, error) {
+	if encrypted, ok := c.(*tls.Conn); ok {
+		if err := encrypted.HandshakeContext(ctx); err != nil {
+			return c, fmt.Errorf("%s%w", ofTLS, err)
+		}
+	}
+	return c, nil
 }
