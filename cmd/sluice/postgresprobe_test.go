@@ -90,7 +90,7 @@ func TestPostgresRoles(t *testing.T) {
 func TestPostgresLag(t *testing.T) {
 	primary, standby, login := postgresRoles(t)
 	primary.ask(t, "create table kept (n int)")
-	d := startDaemon(t, rolePools(login+"max_lag = \"300ms\"\ntimeout = \"1s\"\n", primary.address, standby.address))
+	d := startDaemon(t, rolePools(login+"max_lag = \"300ms\"\n", primary.address, standby.address))
 	d.awaitState("replica", "s1", "up")
 	standby.ask(t, "select pg_wal_replay_pause()")
 	primary.ask(t, "insert into kept values (1)")
@@ -101,7 +101,7 @@ func TestPostgresLag(t *testing.T) {
 	standby.ask(t, "select pg_wal_replay_resume()")
 	d.awaitState("replica", "s1", "up")
 	before := d.view().Generation
-	d.mustReload(rolePools(login+"max_lag = \"1ns\"\ntimeout = \"1s\"\n", primary.address, standby.address))
+	d.mustReload(rolePools(login+"max_lag = \"1ms\"\n", primary.address, standby.address))
 	if d.view().Generation == before {
 		t.Error("the reload did nothing")
 	}
@@ -190,4 +190,16 @@ func TestPostgresProbesLeaveNoTrace(t *testing.T) {
 	if lost != "0" || open != "0" {
 		t.Errorf("got %s sessions that ended badly and %s that did not end", lost, open)
 	}
+}
+
+// The database is the one that the file names.
+func TestPostgresDatabase(t *testing.T) {
+	s := startPostgresServer(t)
+	s.ask(t, "create role sluice login")
+	s.ask(t, "create database kept")
+	s.guard(t, "host kept sluice 127.0.0.1/32 trust\nhost all sluice 127.0.0.1/32 reject")
+	d := startDaemon(t, rolePools("probe = \"postgres\"\nuser = \"sluice\"\n", s.address))
+	d.awaitReason("primary", "s0", "pg_hba.conf rejects connection")
+	d.mustReload(rolePools("probe = \"postgres\"\nuser = \"sluice\"\ndatabase = \"kept\"\n", s.address))
+	d.awaitState("primary", "s0", "up")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // startRedisReplica starts a Redis server that replicates primary, and waits until
@@ -41,10 +42,12 @@ func (r *redisServer) promote(t *testing.T) {
 	redisDo(t, r.address, "replicaof", "no", "one")
 }
 
-// redisDo has one command answered, as the default user without a password.
+// redisDo has one command answered, as the default user without a password. It says
+// nothing else.
 func redisDo(t *testing.T, address string, words ...any) string {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1, DialerRetries: 1})
+	c := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
 	defer c.Close()
 	answer, err := c.Do(t.Context(), words...).Result()
 	if err != nil {

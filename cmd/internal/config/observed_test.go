@@ -80,20 +80,32 @@ var observed = map[string]string{
 	"[[pool]].panic_threshold":  "cmd/sluice.TestPanicThresholdIsLive",
 	"[[pool]].resolve_interval": "cmd/sluice.TestResolveIntervalIsLive",
 
-	"[pool.health].probe":         "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].init":          "cmd/sluice/internal/balancer.TestProbeInitOfNewBackends",
-	"[pool.health].interval":      "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].down_interval": "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].timeout":       "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].rise":          "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].fall":          "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].send":          "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].expect":        "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].path":          "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].host":          "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].status":        "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].port":          "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
-	"[pool.health].address":       "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].probe":           "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].init":            "cmd/sluice/internal/balancer.TestProbeInitOfNewBackends",
+	"[pool.health].interval":        "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].down_interval":   "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].timeout":         "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].rise":            "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].fall":            "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].send":            "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].expect":          "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].path":            "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].host":            "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].status":          "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].port":            "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].address":         "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
+	"[pool.health].role":            "cmd/sluice.TestPostgresRoles",
+	"[pool.health].user":            "cmd/sluice.TestPostgresDatabase",
+	"[pool.health].password_file":   "cmd/sluice.TestRedisPasswordIsChanged",
+	"[pool.health].password_env":    "cmd/sluice.TestPostgresTLS",
+	"[pool.health].database":        "cmd/sluice.TestPostgresDatabase",
+	"[pool.health].max_lag":         "cmd/sluice.TestPostgresLag",
+	"[pool.health].min_replicas":    "cmd/sluice.TestRedisLag",
+	"[pool.health].tls":             "cmd/sluice.TestPostgresTLS",
+	"[pool.health].tls_ca_file":     "cmd/sluice.TestPostgresTLS",
+	"[pool.health].tls_cert_file":   "cmd/sluice.TestPostgresTLS",
+	"[pool.health].tls_key_file":    "cmd/sluice.TestPostgresTLS",
+	"[pool.health].tls_server_name": "cmd/sluice.TestPostgresTLS",
 
 	"[pool.outliers].detect":        "cmd/sluice.TestOutlierKeysAreLive",
 	"[pool.outliers].interval":      "cmd/sluice.TestOutlierKeysAreLive",
@@ -116,10 +128,8 @@ var observed = map[string]string{
 // pending are keys whose effect is still to be built.
 var pending = strings.Fields(`
 	[process].zone [[pool]].hold_timeout [[pool]].release_rate [[pool]].single [[pool]].backup_minimum [[pool]].zone_minimum [[pool]].hash_balance_factor
-	[pool.health].role [pool.health].user [pool.health].password_file [pool.health].password_env
-	[pool.health].database [pool.health].max_lag [pool.health].min_replicas [pool.health].wsrep_ready
-	[pool.health].tls [pool.health].tls_ca_file [pool.health].tls_cert_file [pool.health].tls_key_file
-	[pool.health].tls_server_name
+	   [pool.health].wsrep_ready
+
 	[[pool.backend]].backup [[pool.backend]].zone`)
 
 // Every key, and no other, has a test of its effect, and that test exists.
