@@ -92,6 +92,9 @@ func TestPostgresLag(t *testing.T) {
 	primary.ask(t, "create table kept (n int)")
 	d := startDaemon(t, rolePools(login+"max_lag = \"300ms\"\n", primary.address, standby.address))
 	d.awaitState("replica", "s1", "up")
+	eventually(t, "the standby has the table", func() bool {
+		return standby.ask(t, "select count(*) from pg_tables where tablename = 'kept'") == "1"
+	})
 	standby.ask(t, "select pg_wal_replay_pause()")
 	primary.ask(t, "insert into kept values (1)")
 	d.awaitReason("replica", "s1", "more than 300ms")
@@ -100,11 +103,7 @@ func TestPostgresLag(t *testing.T) {
 	}
 	standby.ask(t, "select pg_wal_replay_resume()")
 	d.awaitState("replica", "s1", "up")
-	before := d.view().Generation
 	d.mustReload(rolePools(login+"max_lag = \"1ms\"\n", primary.address, standby.address))
-	if d.view().Generation == before {
-		t.Error("the reload did nothing")
-	}
 	d.awaitState("replica", "s1", "up") // it has all
 
 	primary.end(syscall.SIGKILL)

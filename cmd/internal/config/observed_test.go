@@ -128,8 +128,7 @@ var observed = map[string]string{
 // pending are keys whose effect is still to be built.
 var pending = strings.Fields(`
 	[process].zone [[pool]].hold_timeout [[pool]].release_rate [[pool]].single [[pool]].backup_minimum [[pool]].zone_minimum [[pool]].hash_balance_factor
-	   [pool.health].wsrep_ready
-
+	[pool.health].wsrep_ready
 	[[pool.backend]].backup [[pool.backend]].zone`)
 
 // Every key, and no other, has a test of its effect, and that test exists.

@@ -215,7 +215,7 @@ func TestAnswers(t *testing.T) {
 		"near, alone":              {Options{Role: "replica", MaxLag: max}, standby("f", "0/1", "t", near), ""},
 		"far":                      {Options{Role: "replica", MaxLag: max}, standby("t", "0/1", "f", far), "lags 12.3s, more than 5s"},
 		"far, alone":               {Options{Role: "any", MaxLag: max}, standby("f", "0/1", "t", far), "lags 12.3s, more than 5s, and is not connected to its primary"},
-		"unknown":                  {Options{Role: "replica", MaxLag: max}, standby("t", "0/1", "f", "NULL"), "does not say how far it lags"},
+		"unknown":                  {Options{Role: "replica", MaxLag: max}, standby("t", "0/1", "f", "NULL"), "no transaction yet that says how far it lags"},
 		"from an archive":          {Options{Role: "replica", MaxLag: max}, standby("f", "NULL", "f", near), ""},
 		"fewer columns":            {Options{}, row("f", "f"), "answered with 2 columns, not the 6"},
 	} {
