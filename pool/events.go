@@ -49,7 +49,8 @@ type events struct {
 	next int     // where the next goes then: the oldest
 }
 
-// note adds an event that happened now. One more of the same costs no memory.
+// note adds an event that happened now. One more of the same costs no memory. text
+// is kept as it is, so it must not be a part of something large.
 func (es *events) note(kind EventKind, text string) { es.noteAt(time.Now(), kind, text) }
 
 func (es *events) noteAt(at time.Time, kind EventKind, text string) {
@@ -61,7 +62,7 @@ func (es *events) noteAt(at time.Time, kind EventKind, text string) {
 		e.Last = at
 		return
 	}
-	e := Event{kind, strings.Clone(text), 1, at, at}
+	e := Event{kind, text, 1, at, at}
 	if len(es.list) < maxEvents {
 		es.list = append(es.list, e)
 		return

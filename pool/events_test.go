@@ -103,6 +103,10 @@ state down -> drain: set to drain by the API
 state drain -> down: set to ready by the API
 state down -> removed: removed from the file
 state down: added by the API`))
+		f.Remove("a")
+		if got := events(t, f, "a"); !strings.HasSuffix(got, "state down -> removed: removed by the API") {
+			t.Errorf("of what was removed: got\n%s", got)
+		}
 		if _, ok := f.Events("x", 1); ok {
 			t.Error("got events of a backend that there never was")
 		}
@@ -113,7 +117,7 @@ func TestEventsAreBounded(t *testing.T) {
 	p := newPool(t, config(t, "a b", pool.Policy{}))
 	a := backend(t, p, "a")
 	for i := range 1000 {
-		a.NoteProbe(fmt.Errorf("%04d \x1b[31m\xff\n %s", i, strings.Repeat("ä", 10_000)))
+		a.NoteProbe(fmt.Errorf("%04d \x1b[31m\xff\n %s", i, strings.Repeat("x", i%2)+strings.Repeat("ä", 10_000)))
 	}
 	list, _ := p.Events("a", 1000)
 	want(t, "events", len(list), 50)
@@ -121,7 +125,7 @@ func TestEventsAreBounded(t *testing.T) {
 		if len(e.Text) > 300 || !utf8.ValidString(e.Text) || strings.ContainsAny(e.Text, "\x1b\n") {
 			t.Fatalf("got %d bytes: %q", len(e.Text), e.Text)
 		}
-		if !strings.HasPrefix(e.Text, fmt.Sprintf("failed: %04d ", 950+i)) || !strings.HasSuffix(e.Text, "...") {
+		if !strings.HasPrefix(e.Text, fmt.Sprintf("failed: %04d ", 950+i)) || !strings.HasSuffix(e.Text, "ä...") {
 			t.Errorf("event %d: got %s", i, e.Text)
 		}
 	}
