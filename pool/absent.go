@@ -62,6 +62,11 @@ func (d *comparison) absent(specs []Spec) {
 	}
 }
 
+// awaited reports whether what the API changed of e is kept for its return.
+func (e *entry) awaited() bool {
+	return e.absent && (e.left.IsZero() || time.Since(e.left) < remembered)
+}
+
 // countFrom begins the time for which e is remembered, unless that has begun.
 func (e *entry) countFrom(now time.Time) {
 	if e.left.IsZero() {
@@ -72,7 +77,7 @@ func (e *entry) countFrom(now time.Time) {
 // continueLocked gives e what the API had changed of former, the same backend
 // before it left its name. A value that the name now gives another wins.
 func (p *Pool) continueLocked(e, former *entry) {
-	if !former.absent || !e.fromFile || e.spec.Name != former.spec.Name {
+	if !former.awaited() || !e.fromFile || e.spec.Name != former.spec.Name {
 		return
 	}
 	if former.weight != former.spec.Weight && former.spec.Weight == e.spec.Weight {

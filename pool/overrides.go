@@ -57,7 +57,7 @@ func (p *Pool) Overrides() Overrides {
 	}
 	for _, e := range slices.Backward(p.roster.past) {
 		listed := func(b BackendOverride) bool { return b.Spec.ID == e.id }
-		if e.absent && len(e.overridden()) > 0 && p.roster.byID(e.id) == nil && !slices.ContainsFunc(o.Backends, listed) {
+		if e.awaited() && len(e.overridden()) > 0 && p.roster.byID(e.id) == nil && !slices.ContainsFunc(o.Backends, listed) {
 			o.Backends = append(o.Backends, e.override())
 		}
 	}

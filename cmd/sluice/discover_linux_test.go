@@ -291,6 +291,10 @@ func TestDiscoverSRV(t *testing.T) {
 	if got := fmt.Sprint(d.backend("p", id("127.0.1.1")).Weight, d.backend("p", id("127.0.1.2")).Weight); got != "1 1" {
 		t.Errorf("got weights %s", got)
 	}
+	d.await("the weights in the log", "found backends changed")
+	if got, want := fmt.Sprint(d.lines("found backends changed")[0]["changes"]), "backend "+id("127.0.1.2")+" weight 3 -> 1"; !strings.Contains(got, want) {
+		t.Errorf("the log says %s, want %s", got, want)
+	}
 	answered := turns(t, d.frontend("web").Listen, 4)
 	if strings.Count(answered, "127.0.1.1") != 2 || strings.Count(answered, "127.0.1.2") != 2 {
 		t.Errorf("got %s", answered)
@@ -541,5 +545,39 @@ func TestDiscoverKeepsWhatTheAPIChanged(t *testing.T) {
 	d.awaitIDs(all)
 	if _, err := os.Stat(d.stateFile()); !os.IsNotExist(err) {
 		t.Errorf("the state file is left: %v", err)
+	}
+}
+
+// The sessions of an address that left its name are those of a removed backend.
+func TestDiscoverAndSessions(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1", "127.0.1.2")
+	for _, policy := range []string{"drain", "close"} {
+		s := serveNames(t, true)
+		s.at("db.test", "127.0.1.1")
+		d := startDaemon(t, resolving(head+frontendText("web", free, "p")+
+			poolText("p", often+fmt.Sprintf("on_remove = %q", policy), group("db", "db.test:"+f.port, "all")), s))
+		d.awaitIDs("db/127.0.1.1")
+		c, _ := open(t, d.frontend("web").Listen)
+		s.ail("", "servfail")
+		eventually(t, "failures", func() bool { return d.names()[0].Error != "" })
+		echoes(t, c)
+		s.ail("", "")
+		s.at("db.test", "127.0.1.2")
+		d.awaitIDs("db/127.0.1.2")
+		if policy == "close" {
+			wantEnd(t, c)
+			continue
+		}
+		echoes(t, c)
+		if b := d.backend("p", "db/127.0.1.1"); b.State != "removing" || b.Active != 1 {
+			t.Errorf("got %+v", b)
+		}
+		s.at("db.test", "127.0.1.2", "127.0.1.1")
+		d.awaitIDs("db/127.0.1.1 db/127.0.1.2")
+		if b := d.backend("p", "db/127.0.1.1"); b.Active != 1 || b.Total != 1 {
+			t.Errorf("it did not continue: got %+v", b)
+		}
+		echoes(t, c)
 	}
 }

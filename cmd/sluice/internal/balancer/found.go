@@ -10,7 +10,10 @@ import (
 	"sluice/admin"
 	"sluice/cmd/internal/config"
 	"sluice/cmd/sluice/internal/discover"
+	"sluice/cmd/sluice/internal/logs"
 	"sluice/pool"
+
+	"go.uber.org/zap"
 )
 
 // firstAnswers is how long a start, or a reload with new names, waits for what
@@ -80,7 +83,13 @@ func (b *Balancer) restand(name string) bool {
 	if b.stopping || w == nil || i < 0 {
 		return false
 	}
-	return len(w.apply(b.standing(b.config.Pools[i], b.ears(nil)))) > 0
+	edits := w.apply(b.standing(b.config.Pools[i], b.ears(nil)))
+	// Who comes and who goes, the pool has told.
+	altered := slices.DeleteFunc(slices.Clone(edits), func(e pool.Edit) bool { return e.Change != "altered" })
+	if len(altered) > 0 {
+		b.log.Info("found backends changed", zap.String(logs.Pool, name), zap.Strings(logs.Changes, linesOf(altered)))
+	}
+	return len(edits) > 0
 }
 
 // unanswered tells of a look-up that failed. What the name stood for stays.
