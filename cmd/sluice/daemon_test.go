@@ -284,6 +284,18 @@ func (d *daemon) backend(poolName, id string) pool.BackendStatus {
 	return pool.BackendStatus{}
 }
 
+// pool returns the status of a pool.
+func (d *daemon) pool(name string) pool.Status {
+	d.t.Helper()
+	for _, p := range d.view().Pools {
+		if p.Name == name {
+			return p
+		}
+	}
+	d.t.Fatalf("no pool %q", name)
+	return pool.Status{}
+}
+
 // awaitState waits until a backend is in that state.
 func (d *daemon) awaitState(poolName, id, state string) {
 	d.t.Helper()
