@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,86 +27,6 @@ func holding(health string, addresses ...string) string {
 	pool := poolText("primary", "single = true\non_down = \"close\"\nqueue_max = 1000\nhold_timeout = \"1m\"\nrelease_rate = 500\n", backends...)
 	pool = strings.Replace(pool, "[pool.health]\n", "[pool.health]\ninit = \"probe\"\n"+health, 1)
 	return head + frontendText("write", free, "primary") + pool
-}
-
-// writers are clients that connect, write, and close, without a pause and again
-// and again.
-type writers struct {
-	t     *testing.T
-	write func() error
-	stop  chan struct{}
-	all   sync.WaitGroup
-
-	mu     sync.Mutex
-	writes []write
-}
-
-// write is one attempt to connect and write.
-type write struct {
-	began, ended time.Time
-	err          error
-}
-
-func startWriters(t *testing.T, n int, one func() error) *writers {
-	w := &writers{t: t, write: one, stop: make(chan struct{})}
-	for range n {
-		w.all.Go(w.run)
-	}
-	return w
-}
-
-func (w *writers) run() {
-	for {
-		select {
-		case <-w.stop:
-			return
-		default:
-		}
-		one := write{began: time.Now()}
-		one.err = w.write()
-		one.ended = time.Now()
-		w.mu.Lock()
-		w.writes = append(w.writes, one)
-		w.mu.Unlock()
-	}
-}
-
-// after returns how many that began after that moment have succeeded.
-func (w *writers) after(at time.Time) (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, one := range w.writes {
-		if one.began.After(at) && one.err == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// survive ends the writers, and wants no write to have failed but those that were
-// under way at the kill, and did not wait for the promotion. It returns when the first that began later was done, and
-// how long the longest took.
-func (w *writers) survive(killed, promoted time.Time) (first time.Time, longest time.Duration) {
-	w.t.Helper()
-	close(w.stop)
-	w.all.Wait()
-	slices.SortFunc(w.writes, func(a, b write) int { return a.ended.Compare(b.ended) })
-	failed := 0
-	for _, one := range w.writes {
-		switch {
-		case one.ended.Before(killed), one.err != nil && one.began.Before(killed) && one.ended.Before(promoted):
-		case one.err != nil:
-			failed++
-			w.t.Errorf("began %v after the kill, ended %v after it: %v", one.began.Sub(killed), one.ended.Sub(killed), one.err)
-		default:
-			longest = max(longest, one.ended.Sub(one.began))
-			if first.IsZero() {
-				first = one.ended
-			}
-		}
-	}
-	w.t.Logf("%d writes, %d that waited or came later failed", len(w.writes), failed)
-	return first, longest
 }
 
 // victim is a server that is about to die.
@@ -134,37 +52,50 @@ func (v victim) kill(t *testing.T) time.Time {
 	return time.Time{}
 }
 
-// failOver kills a primary under load, promotes another, and wants clients to see
-// nothing of it but that they waited.
+// failOver kills a primary under load, promotes another some seconds later, and
+// wants clients to see nothing of it but that they waited.
 func (d *daemon) failOver(one func(address string) error, server victim, promote func()) {
 	t := d.t
 	t.Helper()
 	d.awaitState("primary", "s0", "up")
 	address := d.frontend("write").Listen
-	w := startWriters(t, 8, func() error { return one(address) })
-	eventually(t, "there is load", func() bool { return w.after(time.Time{}) > 100 })
+	load := startWrites(t, func() error { return one(address) })
 	killed := server.kill(t)
-	defer func() {
-		if t.Failed() {
-			_, sessions := d.ask("GET", "/sessions", "")
-			t.Logf("pool %+v\nsessions %s", d.pool("primary"), sessions)
-		}
-	}()
-	eventually(t, "all are held", func() bool { return d.pool("primary").Held >= 8 }) // PostgreSQL's clients cancel, too
+	eventually(t, "all are held", func() bool { return d.pool("primary").Held >= writers }) // PostgreSQL's clients cancel, too
 	if status, body := d.ask("GET", "/readyz/write", ""); status != 200 {
 		t.Errorf("while it holds, the frontend is not ready: %s", body)
 	}
 	<-time.After(time.Until(killed.Add(away)))
 	promote()
-	promoted := time.Now()
-	eventually(t, "there is load again", func() bool { return w.after(promoted) > 100 })
-	first, longest := w.survive(killed, promoted)
-	t.Logf("first write %v after the kill, %v after the promotion; the longest took %v",
-		first.Sub(killed).Round(time.Millisecond), first.Sub(promoted).Round(time.Millisecond), longest.Round(time.Millisecond))
+	promoted, before := time.Now(), load.succeeded()
+	eventually(t, "clients write again", func() bool { return load.succeeded() > before+50 })
+	load.stop()
+	load.survived(t, killed, promoted)
 	st := d.pool("primary")
-	if st.Held != 0 || st.HeldTotal == 0 || st.HoldTimeouts != 0 || len(st.Conflict) != 0 {
+	if st.Held != 0 || st.HeldTotal < writers || st.HoldTimeouts != 0 || len(st.Conflict) != 0 {
 		t.Errorf("status %+v", st)
 	}
+}
+
+// survived wants no write to have failed but those that had a connection at the
+// kill: who came later, or waited for the promotion, was served.
+func (l *writes) survived(t *testing.T, killed, promoted time.Time) {
+	t.Helper()
+	first, longest := time.Time{}, time.Duration(0)
+	for _, w := range l.all {
+		switch {
+		case w.over.Before(killed), w.err != nil && w.begun.Before(killed) && w.over.Before(promoted):
+		case w.err != nil:
+			t.Errorf("came %v after the kill, ended %v after it: %v", w.begun.Sub(killed), w.over.Sub(killed), w.err)
+		default:
+			longest = max(longest, w.over.Sub(w.begun))
+			if w.begun.After(killed) && (first.IsZero() || w.over.Before(first)) {
+				first = w.over
+			}
+		}
+	}
+	t.Logf("%d writes; the first %v after the kill, %v after the promotion; the longest took %v", len(l.all),
+		first.Sub(killed).Round(time.Millisecond), first.Sub(promoted).Round(time.Millisecond), longest.Round(time.Millisecond))
 }
 
 // setOnce writes to a Redis server on a connection of its own.

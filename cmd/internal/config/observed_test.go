@@ -77,6 +77,9 @@ var observed = map[string]string{
 	"[[pool]].send_proxy":       "cmd/sluice.TestProbesBeginWithAHeader",
 	"[[pool]].queue_max":        "cmd/sluice.TestQueueKeysAreLive",
 	"[[pool]].queue_timeout":    "cmd/sluice.TestQueueKeysAreLive",
+	"[[pool]].hold_timeout":     "cmd/sluice.TestHoldKeysAreLive",
+	"[[pool]].release_rate":     "cmd/sluice.TestHoldKeysAreLive",
+	"[[pool]].single":           "cmd/sluice.TestSingleKeyIsLive",
 	"[[pool]].panic_threshold":  "cmd/sluice.TestPanicThresholdIsLive",
 	"[[pool]].resolve_interval": "cmd/sluice.TestResolveIntervalIsLive",
 
@@ -127,7 +130,7 @@ var observed = map[string]string{
 
 // pending are keys whose effect is still to be built.
 var pending = strings.Fields(`
-	[process].zone [[pool]].hold_timeout [[pool]].release_rate [[pool]].single [[pool]].backup_minimum [[pool]].zone_minimum [[pool]].hash_balance_factor
+	[process].zone [[pool]].backup_minimum [[pool]].zone_minimum [[pool]].hash_balance_factor
 	[pool.health].wsrep_ready
 	[[pool.backend]].backup [[pool.backend]].zone`)
 
