@@ -58,6 +58,7 @@ const (
 	Starting    Word = "starting"   // starts slowly, and sits this turn out
 	Full        Word = "full"
 	OnTrial     Word = "on_trial" // one session tries it
+	Paused      Word = "paused"   // its dials failed, and sessions wait
 	WeightZero  Word = "weight_zero"
 	Draining    Word = "draining"
 	Maintained  Word = "maint"
@@ -92,9 +93,10 @@ func (p *Pool) Explain(q Query, n int) Explanation {
 	for _, m := range s.eligible {
 		v.members[m.Backend] = m
 	}
-	if s.picker != nil {
+	v.q, v.turn = p.behindLocked(q)
+	if s.picker != nil && !v.turn {
 		var sure bool
-		if v.pick, sure = s.picker.Preview(q); v.pick != nil {
+		if v.pick, sure = s.picker.Preview(v.q); v.pick != nil {
 			x.Pick = &Choice{v.pick.id, v.pick.address, sure}
 		}
 	}
@@ -102,13 +104,24 @@ func (p *Pool) Explain(q Query, n int) Explanation {
 		x.Notes = append(x.Notes, fmt.Sprintf(`%s, so all_down = "try" has all used (panic_threshold = %d)`, c, p.policy.PanicBelow))
 	}
 	x.Queue = Line{Max: p.policy.QueueMax, Waiting: p.queue.length.Load()}
-	p.outcomeLocked(&x, s, q)
+	v.outcome(&x)
 	x.Backends = v.reasonsLocked(n)
 	return x
 }
 
-// outcomeLocked says what becomes of a new session.
-func (p *Pool) outcomeLocked(x *Explanation, s *snapshot, q Query) {
+// behindLocked returns what a session that comes would pick by, which is not all
+// it asks for while others wait, and whether it would have to wait for its turn.
+func (p *Pool) behindLocked(q Query) (want Query, turn bool) {
+	if p.queue.length.Load() == 0 {
+		return q, false
+	}
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	return p.wantLocked(q, false), p.queue.pace.waits(p.policy.rate(), time.Now())
+}
+
+// outcome says what becomes of a new session.
+func (v view) outcome(x *Explanation) {
 	if x.Pick != nil {
 		x.Outcome, x.Text = "served", "a new session gets "+x.Pick.ID
 		if !x.Pick.Sure {
@@ -116,14 +129,17 @@ func (p *Pool) outcomeLocked(x *Explanation, s *snapshot, q Query) {
 		}
 		return
 	}
-	err := ErrNoBackend
-	if s.picker != nil {
-		err = s.refusal(q)
+	err := v.s.refusal(v.q)
+	if v.turn && err == ErrFull {
+		err = errTurn
 	}
-	patience, ok := s.policy.waits(err, int(x.Queue.Waiting))
+	patience, ok := v.s.policy.waits(err, int(x.Queue.Waiting))
 	if !ok {
 		x.Outcome, x.Text = "refused", fmt.Sprintf("a new session is refused: %v", err)
 		return
+	}
+	if err == errTurn {
+		patience = v.s.policy.HoldFor
 	}
 	x.Queue.AtMost = patience.String()
 	x.Outcome, x.Text = "waits", fmt.Sprintf("a new session waits for %v at most, behind %d others: %v", patience, x.Queue.Waiting, err)
@@ -133,7 +149,8 @@ func (p *Pool) outcomeLocked(x *Explanation, s *snapshot, q Query) {
 type view struct {
 	p    *Pool
 	s    *snapshot
-	q    Query
+	q    Query   // what is picked by
+	turn bool    // it is that of sessions which were held
 	pick *Member // nil: none
 
 	members map[*Backend]*Member // of the snapshot
@@ -196,6 +213,8 @@ func (v view) chosenFrom(r *Reason, e *entry, m *Member) {
 		r.Word, r.Text = Full, fmt.Sprintf("has %s, of max_sessions = %d", count(r.Active, "session"), m.MaxSessions)
 	case m.onTrial && m.trial.Load() != trialOpen:
 		r.Word, r.Text = OnTrial, "one session tries whether it is back"
+	case v.q.avoids(m.Backend):
+		r.Word, r.Text = Paused, "dials to it failed; who waits tries it again, and then the others"
 	default:
 		r.Word, r.Text = v.notItsTurn(m)
 	}
@@ -212,6 +231,9 @@ func (v view) chosenFrom(r *Reason, e *entry, m *Member) {
 
 // notItsTurn says why the strategy has another first.
 func (v view) notItsTurn(m *Member) (Word, string) {
+	if v.turn {
+		return NextTurns, "sessions that were held come first, at release_rate"
+	}
 	if why, ok := v.s.picker.(Reasoner); ok && v.pick != nil {
 		return why.Why(v.q, m, v.pick)
 	}

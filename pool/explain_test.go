@@ -15,7 +15,7 @@ import (
 )
 
 // eligible are the words for backends that are chosen from.
-var eligible = []pool.Word{pool.Picked, pool.NextTurns, pool.ByChance, pool.Starting, pool.Full, pool.OnTrial}
+var eligible = []pool.Word{pool.Picked, pool.NextTurns, pool.ByChance, pool.Starting, pool.Full, pool.OnTrial, pool.Paused}
 
 // Whatever happens to a pool: Explain tells of every backend once, says of none
 // that is chosen from why it is left out or the other way round, changes nothing,
@@ -29,7 +29,7 @@ func TestExplainIsTrue(t *testing.T) {
 			}
 			for _, w := range []pool.Word{
 				pool.Picked, pool.NextTurns, pool.Full, pool.OnTrial, pool.WeightZero, pool.Draining, pool.Maintained,
-				pool.Downed, pool.HeldOut, pool.Ejected, pool.Unprobed, pool.Removing, pool.DeletedByIt,
+				pool.Downed, pool.Ejected, pool.Unprobed, pool.Removing, pool.DeletedByIt,
 			} {
 				if words[w] == 0 {
 					t.Errorf("no backend was ever %s: %v", w, words)
@@ -47,13 +47,14 @@ func explains(t *testing.T, s pool.Strategy, rng *rand.Rand, words map[pool.Word
 	}
 	pol := pool.Policy{
 		MaxFailures: 2, RetryAfter: time.Second, TryAll: rng.IntN(3) == 0, PanicBelow: rng.IntN(80), Probed: rng.IntN(2) == 0,
-		Init: pool.Init(rng.IntN(3)), QueueMax: rng.IntN(2), QueueFor: time.Second, SlowStart: time.Duration(rng.IntN(2)) * 5 * time.Second,
+		Init: pool.Init(rng.IntN(3)), QueueMax: rng.IntN(4), HoldFor: time.Duration(rng.IntN(2)) * 2 * time.Second, ReleaseRate: rng.IntN(3), QueueFor: time.Second, SlowStart: time.Duration(rng.IntN(2)) * 5 * time.Second,
 	}
 	c := pool.Config{Strategy: s, Policy: pol, Backends: ss}
 	p := newPool(t, c)
 	held := make([]pool.Lease, 10)
+	var line waiters
 	for range 150 {
-		switch l := &held[rng.IntN(len(held))]; rng.IntN(4) {
+		switch l := &held[rng.IntN(len(held))]; rng.IntN(6) {
 		case 0:
 			upset(p, c, rng)
 		case 1:
@@ -64,9 +65,12 @@ func explains(t *testing.T, s pool.Strategy, rng *rand.Rand, words map[pool.Word
 			synctest.Wait()
 		case 2:
 			l.Failed("refused", errDial)
+		case 3:
+			line.join(p)
 		default:
 			l.Release()
 		}
+		line.take()
 		i := free(held)
 		if i >= 0 {
 			explained(t, p, &held[i], words)
@@ -75,6 +79,30 @@ func explains(t *testing.T, s pool.Strategy, rng *rand.Rand, words map[pool.Word
 	for i := range held {
 		held[i].Release()
 	}
+	for _, at := range line {
+		at.Leave()
+	}
+}
+
+// waiters are sessions in the queue of a pool, or with what came of that.
+type waiters []*pool.Place
+
+func (w *waiters) join(p *pool.Pool) {
+	var l pool.Lease
+	at, _ := p.Join(&l, pool.Query{}, pool.Waiter{Wake: func() {}, Holds: true})
+	if at != nil {
+		*w = append(*w, at)
+	}
+	l.Release()
+}
+
+// take has those that wait no more go.
+func (w *waiters) take() {
+	*w = slices.DeleteFunc(*w, func(at *pool.Place) bool {
+		var l pool.Lease
+		defer l.Release()
+		return at.Take(&l, 0) != pool.ErrWaiting
+	})
 }
 
 // explained compares what Explain says with what there is, and what comes of it.
