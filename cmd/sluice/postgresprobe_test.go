@@ -202,3 +202,12 @@ func TestPostgresDatabase(t *testing.T) {
 	d.mustReload(rolePools("probe = \"postgres\"\nuser = \"sluice\"\ndatabase = \"kept\"\n", s.address))
 	d.awaitState("primary", "s0", "up")
 }
+
+// Over a unix socket a server encrypts nothing, so a probe asks for nothing.
+func TestPostgresUnixSocket(t *testing.T) {
+	s := startPostgresServer(t)
+	s.ask(t, "create role sluice login")
+	socket := "unix:" + filepath.Join(s.home, ".s.PGSQL."+portOf(t, s.address))
+	d := startDaemon(t, rolePools("probe = \"postgres\"\nuser = \"sluice\"\ntls = \"verify\"\n", socket))
+	d.awaitState("primary", "s0", "up")
+}

@@ -6,7 +6,12 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"time"
 )
+
+// redisPing is how often an idle Redis primary says something to its replicas,
+// unless it is told otherwise.
+const redisPing = 10 * time.Second
 
 // login reads what the probes that log in need.
 func (t table) login(p *Probe) {
@@ -20,6 +25,10 @@ func (t table) login(p *Probe) {
 	p.MinReplicas = t.whole("min_replicas", 0, 0, 1000)
 	p.WsrepReady = t.boolean("wsrep_ready", false)
 	p.TLS = t.tls()
+	if p.Kind == "redis" && p.Role != "primary" && p.MaxLag > 0 && p.MaxLag <= redisPing {
+		t.warn("max_lag", "an idle Redis primary says something to its replicas every %s (repl-ping-replica-period), "+
+			"so they would go down in between; write more, such as \"15s\"", short(redisPing))
+	}
 	if p.User == "" && (p.Kind == "postgres" || p.Kind == "mysql") {
 		t.wrong("user", "missing; the probe %s logs in as one", quote(p.Kind))
 	}
@@ -63,6 +72,7 @@ func (t table) tls() TLS {
 		KeyFile:    t.text("tls_key_file", ""),
 		ServerName: t.text("tls_server_name", ""),
 	}
+	t.adviseTLS(s.Mode)
 	if s.KeyFile != "" && s.CertFile == "" {
 		t.warn("tls_key_file", "has no effect without tls_cert_file: it is the key of that certificate")
 	}
@@ -78,6 +88,22 @@ func (t table) tls() TLS {
 	})
 	s.Cert, s.Key = t.certificate(s.CertFile, s.KeyFile)
 	return s
+}
+
+// adviseTLS notes keys that the mode has no use for.
+func (t table) adviseTLS(mode string) {
+	switch mode {
+	case "off":
+		for _, key := range []string{"tls_ca_file", "tls_cert_file", "tls_key_file", "tls_server_name"} {
+			if t.has(key) {
+				t.warn(key, `has no effect, since tls is "off"`)
+			}
+		}
+	case "require":
+		if t.has("tls_ca_file") {
+			t.warn("tls_ca_file", `has no effect, since tls is "require", which takes whoever answers; write "verify"`)
+		}
+	}
 }
 
 // certificate reads a certificate of our own with its key, which may be in the

@@ -134,7 +134,7 @@ func (o Options) patience(ctx context.Context) time.Time {
 
 // behind says how far a standby lags.
 func (o Options) behind(s state) error {
-	lag := "has something to replay, and no transaction yet that says how far it lags"
+	lag := "has replayed no transaction yet that says how far it lags"
 	if s.aged {
 		lag = fmt.Sprintf("lags %s, more than %s", s.age.Round(100*time.Millisecond), o.MaxLag)
 	}
