@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -21,7 +23,8 @@ import (
 type mariaDB struct {
 	*process
 	address string
-	dir     string   // for the files of the server, and its socket
+	dir     string // for the files of the server, and its socket
+	owner   *syscall.Credential
 	options []string // of the command line, after those that every server gets
 	root    *sql.DB
 }
@@ -44,9 +47,13 @@ func newMariaDB(t *testing.T, options ...string) *mariaDB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	m := &mariaDB{dir: dir, options: options}
-	out, err := exec.Command(install, append(m.owner(), "--datadir="+m.data(),
-		"--auth-root-authentication-method=normal", "--skip-test-db")...).CombinedOutput()
+	m := &mariaDB{dir: dir, owner: unprivileged(t), options: options}
+	if m.owner != nil {
+		if err := os.Chown(dir, int(m.owner.Uid), int(m.owner.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := m.command(install, "--datadir="+m.data(), "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput()
 	if err != nil {
 		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
 	}
@@ -57,23 +64,22 @@ func newMariaDB(t *testing.T, options ...string) *mariaDB {
 func (m *mariaDB) data() string   { return filepath.Join(m.dir, "data") }
 func (m *mariaDB) socket() string { return filepath.Join(m.dir, "s") }
 
-// owner are the first options of each program of MariaDB: no files of the system,
-// and the user of the test, whom the server does not take for root by itself.
-func (m *mariaDB) owner() []string {
-	if os.Geteuid() != 0 {
-		return []string{"--no-defaults"}
-	}
-	return []string{"--no-defaults", "--user=root"}
+// command returns a program of MariaDB that reads no file of the system.
+func (m *mariaDB) command(name string, args ...string) *exec.Cmd {
+	c := exec.Command(name, append([]string{"--no-defaults"}, args...)...)
+	c.Dir = m.dir
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: m.owner}
+	return c
 }
 
 // start starts the server on that port and waits until it answers. It returns
 // false if it could not have the port. The server takes no care of its files.
 func (m *mariaDB) start(t *testing.T, host, port string) (bound bool) {
 	t.Helper()
-	m.process = startProcess(t, exec.Command(program(t, "mariadbd", "/usr/sbin"), append(append(m.owner(),
-		"--datadir="+m.data(), "--socket="+m.socket(), "--bind-address="+host, "--port="+port,
-		"--pid-file="+filepath.Join(m.dir, "pid"), "--innodb-buffer-pool-size=8M", "--innodb-log-file-size=4M",
-		"--innodb-flush-log-at-trx-commit=0", "--performance-schema=OFF"), m.options...)...))
+	m.process = startProcess(t, m.command(program(t, "mariadbd", "/usr/sbin"), append([]string{
+		"--datadir=" + m.data(), "--socket=" + m.socket(), "--bind-address=" + host, "--port=" + port,
+		"--pid-file=" + filepath.Join(m.dir, "pid"), "--innodb-buffer-pool-size=8M", "--innodb-log-file-size=4M",
+		"--innodb-flush-log-at-trx-commit=0", "--performance-schema=OFF"}, m.options...)...))
 	eventually(t, "mariadbd answers", func() bool {
 		bound = m.root.PingContext(t.Context()) == nil
 		return bound || m.ended()
@@ -129,6 +135,16 @@ func (m *mariaDB) ask(t *testing.T, query string) map[string]string {
 		row[name] = values[i].String
 	}
 	return row
+}
+
+// status is a number of SHOW STATUS.
+func (m *mariaDB) status(t *testing.T, name string) int {
+	t.Helper()
+	n, err := strconv.Atoi(m.ask(t, "SHOW GLOBAL STATUS LIKE '"+name+"'")["Value"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // mariaDBClient returns a client that tries everything just once, over one

@@ -66,13 +66,13 @@ func insertKept(t *testing.T, address string, value int) error {
 	return err
 }
 
-// countKept returns how many values a server has.
+// countKept returns how many values a server has; -1 if it does not tell.
 func countKept(t *testing.T, address string) (n int) {
 	t.Helper()
 	client := mariaDBClient(t, address, "app", "app")
 	defer client.Close()
 	if err := client.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM app.kept").Scan(&n); err != nil {
-		t.Fatal(err)
+		return -1
 	}
 	return n
 }

@@ -119,6 +119,7 @@ var observed = map[string]string{
 	"[pool.outliers].max_ejected":   "cmd/sluice.TestOutlierKeysAreLive",
 	"[pool.outliers].eject_for":     "cmd/sluice.TestEjectionKeysAreLive",
 	"[pool.outliers].eject_max":     "cmd/sluice.TestEjectionKeysAreLive",
+	"[pool.health].wsrep_ready":     "cmd/sluice.TestMySQLWsrepReady",
 
 	"[[pool.backend]].id":           "cmd/sluice.TestBackendEventsAndTheirSessions",
 	"[[pool.backend]].address":      "cmd/sluice.TestChoiceKeysAreLive",
@@ -131,7 +132,6 @@ var observed = map[string]string{
 // pending are keys whose effect is still to be built.
 var pending = strings.Fields(`
 	[process].zone [[pool]].backup_minimum [[pool]].zone_minimum [[pool]].hash_balance_factor
-	[pool.health].wsrep_ready
 	[[pool.backend]].backup [[pool.backend]].zone`)
 
 // Every key, and no other, has a test of its effect, and that test exists.

@@ -32,7 +32,8 @@ func (p *prober) login(ctx context.Context, v *visit) (s session, err error) {
 	return session{conn: c, wire: v.wire}, nil
 }
 
-// recovered is deferred; it makes a panic of the library an error.
+// recovered is deferred; it makes a panic of the library an error. The library
+// leaves a goroutine behind then, so that such a server is not asked often.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = &refused{text: "no answer of MySQL: a packet is too short", longest: longestBroken}

@@ -22,9 +22,9 @@
 //   - A login that was begun is finished. One that is not done in time goes on
 //     behind the verdict, and the next probe waits for it instead of beginning
 //     another: there is one for each target at most.
-//   - A login that is given up all the same, a minute later or because nobody
-//     probes any more, ends with RST as long as the server has not greeted. One
-//     that waits to be accepted then counts against nobody.
+//   - A login that is given up all the same, a minute later or a moment after
+//     nobody probes any more, ends with RST as long as the server has not greeted.
+//     One that waits to be accepted then counts against nobody.
 //   - Who was refused does not knock at every probe. See [refusals].
 //   - Each visit is a connection of its own and ends with COM_QUIT.
 //   - The password is in no error, and neither is anything of a query that a

@@ -16,6 +16,10 @@ import (
 // server that stands still for longer would have to do so for more than an hour.
 const longestVisit = time.Minute
 
+// farewell is how long a login may still take once nobody probes any more. Chosen: a
+// server that answers at all is done by then, and a stop is not held up for long.
+const farewell = 200 * time.Millisecond
+
 // stage is how far a visit has come, in the words of who waits for more.
 type stage int32
 
@@ -74,11 +78,13 @@ func (v *visit) await(ctx context.Context) error {
 	}
 }
 
-// run visits a server. The verdict does not wait for the end of the connection.
-func (p *prober) run(ctx context.Context, v *visit) {
+// run visits a server, as long as probing lasts and a moment longer. The verdict does
+// not wait for the end of the connection.
+func (p *prober) run(probing context.Context, v *visit) {
 	defer v.wire.Close()
-	ctx, cancel := context.WithTimeout(ctx, longestVisit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(probing), longestVisit)
 	defer cancel()
+	defer context.AfterFunc(probing, func() { time.AfterFunc(farewell, cancel) })()
 	defer context.AfterFunc(ctx, func() { v.wire.Close() })()
 	s, err := p.login(ctx, v)
 	p.refusals.note(v.target, err, time.Now())
