@@ -55,7 +55,10 @@ func (r *Route) Queue(now time.Time, wake func()) (Try, Cause) {
 		return r.try(now), ""
 	}
 	w.in, w.place, w.since = true, place, now
-	return r.wait(), ""
+	if try := r.wait(); now.Before(try.Deadline) {
+		return try, ""
+	}
+	return r.Woken(now) // its last try was too long
 }
 
 // wait asks for a wait as long as the place allows.
