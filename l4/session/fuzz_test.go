@@ -35,6 +35,11 @@ func FuzzSession(f *testing.F) {
 		"\x0c\x01\x10nqlc",                   // queued, and gone
 		"\x0c\x01\x10nqT\x06wc",              // queued in vain
 		"\x0d\x01\x12nD\x00qhwdmeE",          // queued after a refusal
+		"\x08\x81\x00o\x00nqwo\x01wdmeE",     // held, and served
+		"\x08\x81\x00o\x00nqT\x08wc",         // held in vain
+		"\x0c\x81\x10nqo\x00wT\x05o\x01w",    // queued, held, and queued in vain
+		"\x08\x81\x00nD\x00qo\x00o\x01wdmeE", // held after a refusal, and tried again
+		"\x09\x82\x01na\x02qnD\x00qlc",       // held after an order
 		"\x22\x00\x01ndmTmTmTmTmTxTxTx",      // as old as it may be
 		"\x02\x00\x06np\x00p\x02ndmeEc",      // a header in parts
 		"\x02\x00\x0ep\x04ndp\x01",           // something else where a header has to be
@@ -60,6 +65,9 @@ type fuzz struct {
 	*world
 	data []byte
 	held *pool.Lease // of another session
+
+	upset bool // a weight was changed
+	holds bool // sessions wait while no backend is eligible
 
 	awaits bool   // a header
 	begun  []byte // of it
@@ -94,7 +102,9 @@ func newFuzz(t *testing.T, data []byte) *fuzz {
 	}
 	z.world = newWorld(t, strings.Join(ids, " "), pool.Policy{
 		MaxFailures: int(b >> 6), QueueMax: int(a >> 3 & 1), QueueFor: 2 * time.Second,
+		HoldFor: time.Duration(b>>7) * 5 * time.Second, RetryAfter: time.Hour,
 	})
+	z.holds = z.pool.Holds()
 	z.set.Attempts = 1 + int(c%5)
 	z.set.DialBudget = time.Duration(1+b%8) * time.Second
 	z.set.IdleTimeout = time.Duration(b>>2&3) * 4 * time.Second
@@ -157,11 +167,17 @@ func (z *fuzz) event(b byte) {
 	case 'q':
 		z.stepped(z.Queue(z.now, func() { z.woken = true }))
 	case 'w':
-		z.stepped(z.Woken(z.now))
+		if z.stepped(z.Woken(z.now)); z.step.Do == session.Wait {
+			z.woken = false
+		}
 	case 'l':
 		z.left()
 	case 'h':
 		z.held.Release()
+	case 'o':
+		weight := int(z.byte() % 2)
+		z.upset = true
+		z.pool.Patch("A", pool.Patch{Weight: &weight})
 	case 'g':
 		z.gone()
 	case 'a':
@@ -213,7 +229,7 @@ func (z *fuzz) stepped(s session.Step) {
 		if z.cause != "" || z.relaying {
 			z.t.Fatalf("cause %q, relaying %v: got %+v", z.cause, z.relaying, s)
 		}
-		if end := z.picked.Add(z.set.DialBudget); s.Address == "" || s.Deadline.IsZero() || s.Deadline.After(end) {
+		if end := z.picked.Add(z.set.DialBudget); s.Address == "" || s.Deadline.IsZero() || s.Deadline.After(end) && !z.holds {
 			z.t.Fatalf("step %+v, the budget ends at %v", s, end)
 		}
 	case session.End:
