@@ -10,6 +10,7 @@ import (
 
 	"sluice/l4/l4test"
 	"sluice/pool"
+	"sluice/pool/balance"
 )
 
 // B096: every strategy serves everybody, one after the other and all at once,
@@ -17,7 +18,7 @@ import (
 // for those who do not fit.
 func TestEveryStrategyServesEverybody(t *testing.T) {
 	onEngines(t, func(t *testing.T, start starter) {
-		for _, strategy := range []string{"round_robin", "least_connections"} {
+		for _, strategy := range balance.Names() {
 			for _, n := range []int{1, 3} {
 				for _, dead := range []bool{false, true} {
 					for _, limit := range []int{0, 2} {

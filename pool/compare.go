@@ -105,7 +105,10 @@ func (d *comparison) strategy(s Strategy) {
 	switch {
 	case s.same(p.file):
 	case overridden && s.Name == p.file.Name:
-		d.pool(Edit{Keys: []Key{{Key: "ties", From: p.file.Ties, To: s.Ties}}}, func() { p.file = s })
+		var e Edit
+		e.Alter("ties", p.file.Ties, s.Ties)
+		e.Alter("hash_balance_factor", p.file.Bound, s.Bound)
+		d.pool(e, func() { p.file = s })
 	default:
 		k := Key{Key: "strategy", From: describe(p.strategy), To: describe(s), ByAPI: overridden}
 		d.pool(Edit{Keys: []Key{k}}, func() { p.file, p.strategy = s, s })
@@ -113,10 +116,13 @@ func (d *comparison) strategy(s Strategy) {
 }
 
 func describe(s Strategy) string {
-	if s.Ties == "" {
-		return s.Name
+	switch {
+	case s.Ties != "":
+		return s.Name + " (ties " + s.Ties + ")"
+	case s.Bound > 0:
+		return fmt.Sprintf("%s (hash_balance_factor %d)", s.Name, s.Bound)
 	}
-	return s.Name + " (ties " + s.Ties + ")"
+	return s.Name
 }
 
 func (d *comparison) policies() {

@@ -24,7 +24,11 @@ func TestExplainIsTrue(t *testing.T) {
 	for _, s := range everyStrategy(t) {
 		t.Run(title(s), func(t *testing.T) {
 			words := map[pool.Word]int{}
-			for seed := range uint64(100) {
+			seeds := uint64(100)
+			if s.Name == "source_hash" {
+				seeds = 60 // each change builds a table
+			}
+			for seed := range seeds {
 				synctest.Test(t, func(t *testing.T) { explains(t, s, rand.New(rand.NewPCG(seed, 7)), words) })
 			}
 			for _, w := range []pool.Word{

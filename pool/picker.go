@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 )
@@ -8,7 +9,7 @@ import (
 // Strategy is a way to choose among backends. Comparing two strategies means
 // comparing Name, Ties and Bound.
 type Strategy struct {
-	Name string // as in the file: round_robin, least_connections
+	Name string // as in the file: round_robin, least_connections ...
 	Ties string // first or rotate; empty where the strategy has no ties
 	// Bound is the percentage of its fair share of the sessions that a backend may
 	// hold under source_hash; 0 is no bound.
@@ -50,9 +51,19 @@ type Member struct {
 	MaxSessions int    // 0 means no limit
 	Seq         uint64 // order of registration: unique in the pool, never reused
 
+	full    int  // Weight without a slow start, and as configured; 0: Weight
 	onTrial bool // only the session that takes the trial may have it
 	step    int  // of rampSteps; 0: it has its full share
 }
+
+// FullWeight is the weight as configured, which no slow start of any member
+// changes. It means something beside the others' alone.
+func (m *Member) FullWeight() int { return cmp.Or(m.full, m.Weight) }
+
+// Admits reports whether a member takes a client whose lot it is, an even random
+// number that stays the client's. While it starts slowly these are as large a part
+// as its weight is of the full one, and those it took it keeps taking.
+func (m *Member) Admits(lot uint64) bool { return m.step == 0 || lot%rampSteps < uint64(m.step) }
 
 // Starting reports whether the member starts slowly: Weight is a part of what it
 // will be.

@@ -30,10 +30,19 @@ func everyStrategy(t testing.TB) (all []pool.Strategy) {
 		strategy(t, "round_robin", ""),
 		strategy(t, "least_connections", "first"),
 		strategy(t, "least_connections", "rotate"),
+		strategy(t, "random_two", ""),
+		strategy(t, "source_hash", ""),
+		balance.Bounded(strategy(t, "source_hash", ""), 125),
+		strategy(t, "first", ""),
 	}
 }
 
-func title(s pool.Strategy) string { return strings.TrimSuffix(s.Name+"-"+s.Ties, "-") }
+func title(s pool.Strategy) string {
+	if s.Bound > 0 {
+		return fmt.Sprintf("%s-%d", s.Name, s.Bound)
+	}
+	return strings.TrimSuffix(s.Name+"-"+s.Ties, "-")
+}
 
 // parse turns "a b=3 c=1/10" into backends: id, weight, limit. The address
 // follows from the id, unless it is given as in "a@b".

@@ -48,6 +48,7 @@ func (e *entry) member(scale int, onTrial bool) *Member {
 		Weight:      e.ramp.share(e.weight * scale),
 		MaxSessions: e.maxSessions,
 		Seq:         e.seq,
+		full:        e.weight,
 		onTrial:     onTrial,
 		step:        e.ramp.step,
 	}

@@ -69,7 +69,7 @@ func (c *chaos) text(n int) string {
 		backends = append(backends, b.name+"="+b.addr+more)
 	}
 	keys := []string{
-		"strategy = " + choose(1, `"round_robin"`, `"least_connections"`),
+		"strategy = " + choose(1, `"round_robin"`, choose(0, `"least_connections"`, choose(2, `"random_two"`, `"source_hash"`))),
 		"all_down = " + choose(2, `"refuse"`, `"try"`),
 		"on_down = " + choose(3, `"keep"`, `"close"`),
 		"on_remove = " + choose(4, `"drain"`, `"close"`),

@@ -42,7 +42,7 @@ var broken = map[string]struct {
 	// B107, B109: what is written in the wrong place is no new thing.
 	"wrong table": {func(s string) string { return s + "[servers.default]\nprobe = \"tcp\"\n" }, "servers"},
 	"wrong place": {func(s string) string {
-		return strings.Replace(s, `pool = "p"`, "pool = \"p\"\nstrategy = \"first\"", 1)
+		return strings.Replace(s, `pool = "p"`, "pool = \"p\"\nstrategy = \"fastest\"", 1)
 	}, "strategy"},
 
 	// B117: good TOML that means nothing good.

@@ -14,7 +14,9 @@ import (
 )
 
 // Names lists the strategies, for messages.
-func Names() []string { return []string{"round_robin", "least_connections"} }
+func Names() []string {
+	return []string{"round_robin", "least_connections", "random_two", "source_hash", "first"}
+}
 
 // ByName returns the strategy of that name. ties is "first", "rotate", or empty
 // for the default (first). Unknown names are an error that lists the known ones.
@@ -31,6 +33,22 @@ func ByName(name, ties string) (pool.Strategy, error) {
 		return pool.Strategy{Name: name, Build: buildRoundRobin}, nil
 	case "least_connections":
 		return pool.Strategy{Name: name, Ties: ties, Build: leastConnections(ties == "rotate")}, nil
+	case "random_two":
+		return pool.Strategy{Name: name, Build: buildRandomTwo}, nil
+	case "source_hash":
+		return pool.Strategy{Name: name, Build: sourceHashing(0)}, nil
+	case "first":
+		return pool.Strategy{Name: name, Build: buildFirst}, nil
 	}
 	return pool.Strategy{}, fmt.Errorf("unknown strategy %q: it is one of %s", name, strings.Join(Names(), ", "))
+}
+
+// Bounded returns s with a bound: the percentage of its fair share of the sessions
+// that a backend may hold, more than 100, or 0 for none. Strategies other than
+// source_hash have no bound and stay as they are.
+func Bounded(s pool.Strategy, percent int) pool.Strategy {
+	if s.Name == "source_hash" {
+		s.Bound, s.Build = percent, sourceHashing(percent)
+	}
+	return s
 }

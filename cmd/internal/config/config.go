@@ -19,7 +19,7 @@
 // Invariants:
 //
 //   - A Config that is returned has no mistake; with a mistake there is none.
-//   - No key is ignored: it is read, or unknown, or not supported yet.
+//   - No key is ignored: it is read, or unknown.
 //   - Secrets never appear in a message.
 package config
 

@@ -11,7 +11,6 @@ type keys struct {
 	header string   // how a file writes it
 	parent *keys    // nil for the root
 	known  []string // in the order of the documentation; tables included
-	later  []string // of features to come: refused, so that none is silently without effect
 	label  []string // keys whose value tells one table from its like, best first
 }
 
@@ -92,9 +91,6 @@ func translated(word string) string {
 
 var underlined = strings.NewReplacer("-", "_", " ", "_")
 
-// all are the keys of k, those of later features included.
-func (k *keys) all() []string { return slices.Concat(k.known, k.later) }
-
 // table returns the table that k may hold under that key, or nil.
 func (k *keys) table(key string) *keys {
 	for _, t := range everyKeys {
@@ -120,7 +116,7 @@ func (k *keys) unknown(key string, isTable bool) string {
 		text = "unknown table"
 	}
 	word := translated(key)
-	own := nearest(key, k.all())
+	own := nearest(key, k.known)
 	if slices.Contains(k.known, word) {
 		own = word
 	}
@@ -156,17 +152,13 @@ type homes struct {
 func (k *keys) elsewhere(key string) homes {
 	var tables []string
 	for _, t := range everyKeys {
-		if t == k || !slices.Contains(t.all(), key) {
+		if t == k || !slices.Contains(t.known, key) {
 			continue
 		}
 		if sub := t.table(key); sub != nil {
 			return homes{sub: sub.header}
 		}
-		home := t.header
-		if slices.Contains(t.later, key) {
-			home += " (not supported yet)"
-		}
-		tables = append(tables, home)
+		tables = append(tables, t.header)
 	}
 	return homes{tables: anyOf(tables)}
 }

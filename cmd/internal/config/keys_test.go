@@ -132,15 +132,16 @@ var other = map[string]string{
 
 // needs are further lines without which a key may not be set.
 var needs = map[string][3]string{
-	"[admin].mode":                {"[admin]", "listen", `"unix:/run/admin.sock"`},
-	"[[frontend]].proxy_protocol": {"[[frontend]]", "proxy_protocol_from", `["10.0.0.0/8"]`},
-	"[[frontend]].mode":           {"[[frontend]]", "listen", `"unix:/run/f.sock"`},
-	"[[pool]].ties":               {"[[pool]]", "strategy", `"least_connections"`},
-	"[[pool]].hold_timeout":       {"[[pool]]", "queue_max", "100"},
-	"[pool.health].tls_key_file":  {"[pool.health]", "tls_cert_file", `"testdata/good.pem"`},
-	"[[pool.backend]].resolve":    {"[[pool.backend]]", "address", `"a.test:6379"`},
-	"[[pool]].name":               {"[[frontend]]", "pool", `"q"`},
-	"[[frontend]].pool":           {"[[pool]]", "name", `"p2"`},
+	"[admin].mode":                 {"[admin]", "listen", `"unix:/run/admin.sock"`},
+	"[[frontend]].proxy_protocol":  {"[[frontend]]", "proxy_protocol_from", `["10.0.0.0/8"]`},
+	"[[frontend]].mode":            {"[[frontend]]", "listen", `"unix:/run/f.sock"`},
+	"[[pool]].ties":                {"[[pool]]", "strategy", `"least_connections"`},
+	"[[pool]].hash_balance_factor": {"[[pool]]", "strategy", `"source_hash"`},
+	"[[pool]].hold_timeout":        {"[[pool]]", "queue_max", "100"},
+	"[pool.health].tls_key_file":   {"[pool.health]", "tls_cert_file", `"testdata/good.pem"`},
+	"[[pool.backend]].resolve":     {"[[pool.backend]]", "address", `"a.test:6379"`},
+	"[[pool]].name":                {"[[frontend]]", "pool", `"q"`},
+	"[[frontend]].pool":            {"[[pool]]", "name", `"p2"`},
 }
 
 // eachKey calls f for every supported key that is no table.
@@ -212,20 +213,6 @@ func TestEachTableTypoIsNamed(t *testing.T) {
 			got := refused(t, newDocument().String()+header+"\n")
 			if want := "unknown table; did you mean " + k.header + "?"; !strings.Contains(got, want) {
 				t.Errorf("got %q for %s, want %q in it", got, header, want)
-			}
-		}
-	}
-}
-
-func TestEachLaterKeyIsRefused(t *testing.T) {
-	t.Parallel()
-	for _, k := range everyKeys {
-		for _, key := range k.later {
-			for _, value := range []string{`""`, "0", "false", "[]"} {
-				got := newDocument().set(k.header, key, value).refused(t)
-				if want := key + ": not supported yet; remove it"; !strings.HasSuffix(got, want) || strings.Contains(got, "\n") {
-					t.Errorf("got %q for %s = %s in %s, want %q alone", got, key, value, k.header, want)
-				}
 			}
 		}
 	}

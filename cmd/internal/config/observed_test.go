@@ -83,6 +83,8 @@ var observed = map[string]string{
 	"[[pool]].panic_threshold":  "cmd/sluice.TestPanicThresholdIsLive",
 	"[[pool]].resolve_interval": "cmd/sluice.TestResolveIntervalIsLive",
 
+	"[[pool]].hash_balance_factor": "cmd/sluice.TestHashBalanceFactorIsLive",
+
 	"[pool.health].probe":           "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
 	"[pool.health].init":            "cmd/sluice/internal/balancer.TestProbeInitOfNewBackends",
 	"[pool.health].interval":        "cmd/sluice/internal/balancer.TestProbeKeysAreLive",
@@ -131,7 +133,7 @@ var observed = map[string]string{
 
 // pending are keys whose effect is still to be built.
 var pending = strings.Fields(`
-	[process].zone [[pool]].backup_minimum [[pool]].zone_minimum [[pool]].hash_balance_factor
+	[process].zone [[pool]].backup_minimum [[pool]].zone_minimum
 	[[pool.backend]].backup [[pool.backend]].zone`)
 
 // Every key, and no other, has a test of its effect, and that test exists.

@@ -59,9 +59,9 @@ func (t table) pool() Pool {
 	return p
 }
 
-// strategy reads strategy and ties.
+// strategy reads strategy, ties and hash_balance_factor.
 func (t table) strategy() pool.Strategy {
-	name := t.word("strategy", "round_robin", balance.Names(), "random_two", "source_hash", "first")
+	name := t.word("strategy", "round_robin", balance.Names())
 	ties := t.word("ties", "", []string{"first", "rotate"})
 	s, err := balance.ByName(name, ties)
 	switch {
@@ -70,11 +70,14 @@ func (t table) strategy() pool.Strategy {
 	case s.Ties == "" && ties != "" && (name == t.values["strategy"] || !t.has("strategy")):
 		t.wrong("ties", "%s has no ties; remove it", name)
 	}
-	s.Bound = t.whole("hash_balance_factor", 0, 0, 10000)
-	if s.Bound > 0 && s.Bound <= 100 {
-		t.wrong("hash_balance_factor", "%d leaves no room above a fair share; write more than 100, such as 125, or 0 for no bound", s.Bound)
+	bound := t.whole("hash_balance_factor", 0, 0, 10000)
+	switch {
+	case bound > 0 && bound <= 100:
+		t.wrong("hash_balance_factor", "%d leaves no room above a fair share; write more than 100, such as 125, or 0 for no bound", bound)
+	case bound > 0 && err == nil && s.Name != "source_hash":
+		t.warn("hash_balance_factor", "has no effect, since %s does not hash", s.Name)
 	}
-	return s
+	return balance.Bounded(s, bound)
 }
 
 // health reads all of [pool.health] but init.

@@ -80,19 +80,3 @@ func TestExampleHasEveryKey(t *testing.T) {
 		}
 	}
 }
-
-func TestExampleListsWhatIsLater(t *testing.T) {
-	t.Parallel()
-	_, list, ok := strings.Cut(exampleText(t), "# Not supported yet.")
-	if !ok {
-		t.Fatal("got no list of what is not supported yet")
-	}
-	words := regexp.MustCompile(`[a-z_]+`).FindAllString(list, -1)
-	for _, k := range everyKeys {
-		for _, key := range k.later {
-			if !slices.Contains(words, key) {
-				t.Errorf("%s of %s is not in the closing list of config.toml", key, k.header)
-			}
-		}
-	}
-}

@@ -24,14 +24,12 @@ type table struct {
 func (in *input) open(k *keys, path, prefix string, values map[string]any) table {
 	t := table{in, k, path, prefix, values}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		switch value := values[key]; {
-		case slices.Contains(k.later, key):
-			t.wrong(key, "not supported yet; remove it")
-		case !slices.Contains(k.known, key):
-			_, isTable := value.(map[string]any)
-			_, isTables := value.([]map[string]any)
-			t.wrong(key, "%s", k.unknown(key, isTable || isTables))
+		if slices.Contains(k.known, key) {
+			continue
 		}
+		_, isTable := values[key].(map[string]any)
+		_, isTables := values[key].([]map[string]any)
+		t.wrong(key, "%s", k.unknown(key, isTable || isTables))
 	}
 	return t
 }

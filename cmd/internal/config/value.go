@@ -40,8 +40,8 @@ func (t table) checkName(key, name string) {
 	}
 }
 
-// word reads one of a few words. Those of later features are refused as such.
-func (t table) word(key, absent string, known []string, later ...string) string {
+// word reads one of a few words.
+func (t table) word(key, absent string, known []string) string {
 	w, ok := t.values[key].(string)
 	if !t.has(key) || slices.Contains(known, w) {
 		return cmp.Or(w, absent)
@@ -50,21 +50,13 @@ func (t table) word(key, absent string, known []string, later ...string) string 
 		t.wrong(key, "got %s; use %s", described(t.values[key]), anyOf(quoted(known)))
 		return absent
 	}
-	if slices.Contains(later, w) {
-		t.wrong(key, "%s is not supported yet; use %s", quote(w), anyOf(quoted(known)))
-		return absent
-	}
 	meant := translated(w)
-	if !slices.Contains(slices.Concat(known, later), meant) {
-		meant = nearest(w, slices.Concat(known, later))
+	if !slices.Contains(known, meant) {
+		meant = nearest(w, known)
 	}
-	switch {
-	case slices.Contains(later, meant):
-		t.wrong(key, "unknown %s %s; %s is not supported yet; use %s",
-			key, quote(w), quote(meant), anyOf(quoted(known)))
-	case meant != "":
+	if meant != "" {
 		t.wrong(key, "unknown %s %s; did you mean %s?", key, quote(w), quote(meant))
-	default:
+	} else {
 		t.wrong(key, "unknown %s %s; use %s", key, quote(w), anyOf(quoted(known)))
 	}
 	return absent

@@ -89,14 +89,15 @@ func (b *Balancer) Frontends() []l4.Status {
 	return list
 }
 
-// strategy returns the strategy of that name with the ties that the file gives
-// the pool.
+// strategy returns the strategy of that name with the ties and the bound that the
+// file gives the pool.
 func (b *Balancer) strategy(p *pool.Pool, name string) (pool.Strategy, error) {
-	ties := ""
+	var file pool.Strategy
 	if c, ok := b.view.Load().pool(p); ok {
-		ties = c.Config.Strategy.Ties
+		file = c.Config.Strategy
 	}
-	return balance.ByName(name, ties)
+	s, err := balance.ByName(name, file.Ties)
+	return balance.Bounded(s, file.Bound), err
 }
 
 // lookupFailed tells the log of a failed look-up, and the pools that use the name.

@@ -193,8 +193,7 @@ func (s strategy) override() (*pool.StrategyOverride, error) {
 
 func (n named) strategy() (pool.Strategy, error) {
 	s, err := balance.ByName(n.Name, n.Ties)
-	s.Bound = n.Bound
-	return s, err
+	return balance.Bounded(s, n.Bound), err
 }
 
 func (b backend) override() (pool.BackendOverride, error) {
