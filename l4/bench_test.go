@@ -7,10 +7,12 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"sluice/l4"
 	"sluice/l4/access"
 	"sluice/l4/l4test"
+	"sluice/l4/session"
 )
 
 // plain is what the relay is measured against: accept, dial, two io.Copy.
@@ -206,5 +208,28 @@ func BenchmarkRefusedClient(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkEndIdlest looks at sessions that are idle, and ends none: what a step of
+// a rebalance costs, twice.
+func BenchmarkEndIdlest(b *testing.B) {
+	for _, engine := range engines {
+		b.Run(engine, func(b *testing.B) {
+			const n = 2000
+			r := start(b, setup{engine: engine, specs: specs(l4test.Serve(b, l4test.Silent(b)).Addr)})
+			for range n {
+				r.dial()
+			}
+			eventually(b, "all relay", func() bool { return r.pool.Status().Backends[0].Total == n })
+			m := session.Match{State: "relaying", Backend: "A", MinIdle: time.Hour}
+			b.ReportAllocs()
+			for b.Loop() {
+				if got := r.engine.EndIdlest(m, 10, session.Rebalanced); got != 0 {
+					b.Fatalf("%d sessions took the order", got)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/session")
+		})
 	}
 }

@@ -71,22 +71,24 @@ func (e *looping) lightest(l *loop) *loop {
 
 func (e *looping) look(see func(shown)) {
 	for _, l := range e.loops {
+		at := &visited{loop: l}
 		w := e.visit(l, func(l *loop, d *duplex) {
-			see(shown{l.now, &d.brain, visited{l, d}})
+			at.duplex = d
+			see(shown{l.now, &d.brain, at})
 		})
 		l.await(w.done)
 	}
 }
 
-// visited is a session that its loop shows.
+// visited is the session that a loop shows.
 type visited struct {
 	loop   *loop
 	duplex *duplex
 }
 
-func (v visited) link(side session.Side) session.Link { return v.loop.link(v.duplex, side) }
+func (v *visited) link(side session.Side) session.Link { return v.loop.link(v.duplex, side) }
 
-func (v visited) owed(side session.Side) int {
+func (v *visited) owed(side session.Side) int {
 	if !v.duplex.socks[side].open {
 		return 0
 	}

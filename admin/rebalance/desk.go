@@ -69,12 +69,15 @@ func (d *Desk) Start(name, by string, o Order, w Work, ended func(Progress)) (Pr
 // drive gives r its turns until one is the last. The first comes after a step, so
 // that who began it hears of that before the end.
 func (d *Desk) drive(ctx context.Context, r *run, j *job) {
-	t := time.NewTicker(r.step)
+	t := time.NewTimer(r.step)
 	defer t.Stop()
 	for r.finished == "" {
 		select {
 		case <-t.C:
-			r.turn(time.Now())
+			began := time.Now()
+			r.turn(began)
+			r.pace(time.Since(began))
+			t.Reset(r.step)
 		case <-ctx.Done():
 			r.finish(cmp.Or(r.work.Over(), Stopped), "it was stopped")
 		}

@@ -385,6 +385,32 @@ func TestDesk(t *testing.T) {
 	})
 }
 
+// Where it takes long to find sessions it looks for them less often, at the same
+// rate.
+func TestSlowLooksAreFewer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, newPool(t, byName(t, "least_connections"), "1 1"))
+		c.fill(600, 0)
+		w, looks := c.work(), 0
+		w.End = func(m session.Match, n int) int {
+			looks++
+			time.Sleep(100 * time.Millisecond)
+			return c.end(m, n)
+		}
+		var d Desk
+		ended := make(chan Progress)
+		if _, err := d.Start("p", "", Order{Rate: 10}, w, func(p Progress) { ended <- p }); err != nil {
+			t.Fatal(err)
+		}
+		got := <-ended
+		took := got.Ended.Sub(got.Started)
+		if got.State != Even || got.Closed != 300 || looks > int(took/(lookShare*100*time.Millisecond))+2 || took < 28*time.Second || took > 40*time.Second {
+			t.Errorf("%d looks in %v: %+v", looks, took, got)
+		}
+		c.disperse()
+	})
+}
+
 // It ends by itself with its pool.
 func TestEndsWithThePool(t *testing.T) {
 	for _, over := range []State{Removed, Shutdown} {

@@ -14,6 +14,9 @@ const (
 	// shortestStep bounds how often all sessions are looked at. Chosen: the rate
 	// is smooth to the eye of whoever watches it.
 	shortestStep = 200 * time.Millisecond
+	// lookShare is the part of the time that looking may take: a step is so many
+	// times as long as its work. Chosen.
+	lookShare = 20
 	// settleTime is how long a session that was told to end may be counted: its
 	// linger, and as long again as its client may take to come back. Chosen.
 	settleTime = session.LingerTime + 500*time.Millisecond
@@ -28,7 +31,8 @@ const (
 type run struct {
 	order Order
 	work  Work
-	step  time.Duration
+	each  time.Duration // between two sessions, by the rate
+	step  time.Duration // from one turn to the next
 
 	loads    []pool.Load
 	shares   []Share
@@ -66,15 +70,19 @@ type batch struct {
 func newRun(now time.Time, o Order, w Work) *run {
 	each := time.Second / time.Duration(o.Rate)
 	r := &run{
-		order: o, work: w, step: max(shortestStep, each+1), last: now,
+		order: o, work: w, each: each, last: now,
 		accounts: map[*pool.Backend]*account{},
 	}
+	r.pace(0)
 	r.look()
 	r.surplus = surplus(r.shares)
 	r.least = r.surplus
 	r.until = now.Add(longest + 2*time.Duration(r.surplus)*each)
 	return r
 }
+
+// pace sets the next step, after one whose work took so long.
+func (r *run) pace(took time.Duration) { r.step = max(shortestStep, r.each+1, lookShare*took) }
 
 // turn does what is due, and perhaps finishes.
 func (r *run) turn(now time.Time) {
