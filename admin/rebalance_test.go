@@ -107,7 +107,7 @@ func TestRebalanceIsOneAtATimeAndStops(t *testing.T) {
 	})
 	r.pools.Store(pools)
 	r.do("POST", path, `{"rate":1}`).want(t, 202, "")
-	r.stop(0)
+	r.Close()
 	if p, _ := r.rebalances.Progress("web"); p.Ended.IsZero() {
 		t.Errorf("the server is closed, and the rebalance goes on: %+v", p)
 	}

@@ -18,15 +18,15 @@ type Load struct {
 func (p *Pool) Loads() []Load {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	weights := make(map[*Backend]int)
+	for _, m := range p.current.Load().eligible {
+		if !m.onTrial {
+			weights[m.Backend] = m.Weight
+		}
+	}
 	loads := make([]Load, 0, len(p.roster.entries))
 	for _, e := range p.roster.entries {
-		l := Load{Backend: e.Backend, Active: e.Active(), Total: e.total.Load(), Most: int64(e.maxSessions)}
-		for _, m := range p.current.Load().eligible {
-			if m.Backend == e.Backend && !m.onTrial {
-				l.Weight = m.Weight
-			}
-		}
-		loads = append(loads, l)
+		loads = append(loads, Load{e.Backend, e.Active(), e.total.Load(), weights[e.Backend], int64(e.maxSessions)})
 	}
 	return loads
 }

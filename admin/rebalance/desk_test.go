@@ -317,15 +317,15 @@ func TestYoungAndBusySessionsAreSpared(t *testing.T) {
 func TestBusyBackendHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, newPool(t, byName(t, "least_connections"), "1 1 1"))
-		c.fill(60, 40, 2)
+		c.fill(600, 400, 2)
 		for _, v := range c.present {
 			if v.lease.Backend().ID() == "A" {
 				v.since = v.since.Add(math.MaxInt64 / 4)
 			}
 		}
 		got := c.run(Order{Rate: 10})
-		if got.State != Busy || got.Backends[0].Closed != 0 || got.Backends[1].Closed != 6 {
-			t.Errorf("got %+v", got)
+		if got.State != Busy || got.Backends[0].Closed != 0 || got.Backends[1].Closed != 66 || got.Ended.Sub(got.Started) > patience+8*time.Second {
+			t.Errorf("got %+v after %v", got, got.Ended.Sub(got.Started))
 		}
 		c.disperse()
 	})
@@ -383,6 +383,22 @@ func TestDesk(t *testing.T) {
 		}
 		c.disperse()
 	})
+}
+
+// The rate is reached, whether those that are closed are gone at once or linger.
+func TestRateIsReached(t *testing.T) {
+	for _, linger := range []time.Duration{0, session.LingerTime} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCrowd(t, newPool(t, byName(t, "least_connections"), "1 1"))
+			c.linger = linger
+			c.fill(600, 0)
+			got := c.run(Order{Rate: 50})
+			if took := got.Ended.Sub(got.Started); got.State != Even || got.Closed != 300 || took > 6*time.Second+settleTime+2*shortestStep {
+				t.Errorf("linger %v: %+v after %v", linger, got, took)
+			}
+			c.disperse()
+		})
+	}
 }
 
 // Where it takes long to find sessions it looks for them less often, at the same
