@@ -7,7 +7,8 @@ type Load struct {
 	Active  int64 // sessions, pending dials included
 	Total   int64 // sessions whose dial succeeded so far
 	// Weight is its part of the new sessions, beside the others' alone; less while it
-	// starts slowly. 0: it gets none now.
+	// starts slowly. 0: it gets none now, or only because all others are no better:
+	// nobody is to be moved there.
 	Weight int
 	Most   int64 // sessions that it may hold; 0 is no limit
 }
@@ -26,7 +27,11 @@ func (p *Pool) Loads() []Load {
 	}
 	loads := make([]Load, 0, len(p.roster.entries))
 	for _, e := range p.roster.entries {
-		loads = append(loads, Load{e.Backend, e.Active(), e.total.Load(), weights[e.Backend], int64(e.maxSessions)})
+		l := Load{e.Backend, e.Active(), e.total.Load(), 0, int64(e.maxSessions)}
+		if e.fit(p.policy) {
+			l.Weight = weights[e.Backend]
+		}
+		loads = append(loads, l)
 	}
 	return loads
 }
