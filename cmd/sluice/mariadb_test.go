@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -48,11 +49,7 @@ func newMariaDB(t *testing.T, options ...string) *mariaDB {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	m := &mariaDB{dir: dir, owner: unprivileged(t), options: options}
-	if m.owner != nil {
-		if err := os.Chown(dir, int(m.owner.Uid), int(m.owner.Gid)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	m.owns(t, dir)
 	out, err := m.command(install, "--datadir="+m.data(), "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput()
 	if err != nil {
 		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
@@ -63,6 +60,21 @@ func newMariaDB(t *testing.T, options ...string) *mariaDB {
 
 func (m *mariaDB) data() string   { return filepath.Join(m.dir, "data") }
 func (m *mariaDB) socket() string { return filepath.Join(m.dir, "s") }
+
+// owns gives a directory and what is in it to whom the server runs as.
+func (m *mariaDB) owns(t *testing.T, dir string) {
+	t.Helper()
+	if m.owner == nil {
+		return
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	for _, name := range append(files, dir) {
+		err = errors.Join(err, os.Chown(name, int(m.owner.Uid), int(m.owner.Gid)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // command returns a program of MariaDB that reads no file of the system.
 func (m *mariaDB) command(name string, args ...string) *exec.Cmd {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -157,4 +158,40 @@ func TestMySQLLag(t *testing.T) {
 	// Without its primary nobody knows how far behind it is.
 	primary.end(syscall.SIGKILL)
 	d.awaitReason("replica", "s1", "does not say how far it lags: Seconds_Behind_Master is NULL, Slave_IO_Running is Connecting")
+}
+
+// Each way to encrypt, to a server that lets the user of probes in by no other.
+func TestMySQLTLS(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	cert, key := ca.issue(t, "db.test")
+	m := newMariaDB(t)
+	m.owns(t, ca.dir)
+	if err := os.Chmod(filepath.Dir(ca.dir), 0o711); err != nil { // it is for its maker alone
+		t.Fatal(err)
+	}
+	m.options = []string{"--ssl-ca=" + ca.file, "--ssl-cert=" + cert, "--ssl-key=" + key}
+	m.address = onFreePort(t, func(port string) bool { return m.start(t, "127.0.0.1", port) })
+	m.exec(t, mysqlUser+" REQUIRE SSL")
+	checkTLS(t, mysqlLogin(t), m.address, ca, other, "login refused: error 1045: Access denied for user 'sluice'")
+
+	m.exec(t, "ALTER USER sluice@'%' REQUIRE X509")
+	own, ownKey := ca.issue(t, "sluice")
+	encrypted := mysqlLogin(t) + "tls = \"require\"\n"
+	d := startDaemon(t, rolePools(encrypted, m.address))
+	d.awaitReason("primary", "s0", "login refused: error 1045: Access denied for user 'sluice'")
+	d = startDaemon(t, rolePools(encrypted+fmt.Sprintf("tls_cert_file = %q\ntls_key_file = %q\n", own, ownKey), m.address))
+	d.awaitState("primary", "s0", "up")
+}
+
+// A login by ed25519, and one over a unix socket.
+func TestMySQLLogins(t *testing.T) {
+	m := startMariaDB(t)
+	m.exec(t, "INSTALL SONAME 'auth_ed25519'", "CREATE USER sluice@'%' IDENTIFIED VIA ed25519 USING PASSWORD('"+mysqlSecret+"')",
+		"CREATE USER sluice@localhost IDENTIFIED BY '"+mysqlSecret+"'")
+	d := startDaemon(t, rolePools(mysqlLogin(t), m.address, "unix:"+m.socket()))
+	d.awaitState("primary", "s0", "up")
+	d.awaitState("primary", "s1", "up")
+	m.exec(t, "SET GLOBAL read_only = ON")
+	d.awaitReason("primary", "s0", "read_only is ON")
+	d.awaitReason("primary", "s1", "read_only is ON")
 }

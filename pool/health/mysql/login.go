@@ -71,7 +71,11 @@ func (p *prober) fault(ctx context.Context, w *wire, err error) error {
 		return fmt.Errorf("no answer to the login: got %s", ending(w.fault))
 	}
 	// It is us who broke it off, for what was said and not for the connection.
-	return &refused{text: "log in: " + health.Said(err.Error(), p.options.Password), longest: longestBroken}
+	text := health.Said(err.Error(), p.options.Password)
+	if about, ok := strings.CutPrefix(text, "tls: "); ok {
+		return &refused{text: "TLS: " + about, longest: longestBroken}
+	}
+	return &refused{text: "log in: " + text, longest: longestBroken}
 }
 
 // denies reports whether the server knows the user and lets it not in, or does not
