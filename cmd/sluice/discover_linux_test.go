@@ -581,3 +581,19 @@ func TestDiscoverAndSessions(t *testing.T) {
 		echoes(t, c)
 	}
 }
+
+// What lets TCP to the server in and nothing out costs the first look-up; the next
+// is by UDP.
+func TestDiscoverWhereTCPIsDropped(t *testing.T) {
+	t.Parallel()
+	s := serveNames(t, true)
+	s.deaf = true
+	s.at("db.test", "127.0.1.1")
+	d := startDaemon(t, resolving(head+frontendText("web", free, "p")+poolText("p", often, group("db", "db.test:1", "all")), s))
+	d.awaitIDs("db/127.0.1.1")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.overTCP == 0 {
+		t.Error("nothing was asked by TCP")
+	}
+}

@@ -23,6 +23,7 @@ type nameServer struct {
 	trouble map[string]string // by name, "" for all: silence, servfail or nxdomain
 	queries map[string]int    // by name
 	overTCP int
+	deaf    bool // by TCP
 }
 
 // serveNames starts a server that knows no name yet.
@@ -118,7 +119,11 @@ func (s *nameServer) serveTCP(ln net.Listener) {
 				}
 				s.mu.Lock()
 				s.overTCP++
+				deaf := s.deaf
 				s.mu.Unlock()
+				if deaf {
+					continue
+				}
 				if answer := s.answer(query, 65535); answer != nil {
 					c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...))
 				}

@@ -183,6 +183,20 @@ func TestMembersThatComeAndGoAreNoRotation(t *testing.T) {
 	})
 }
 
+// What left long ago and comes back as another leaves is no rotation either.
+func TestLongAbsenceIsForgotten(t *testing.T) {
+	bubble(t, "a.test=10.0.0.1 10.0.0.2", func(t *testing.T, r *rig) {
+		a := r.use("a.test", every)
+		r.answer("a.test=10.0.0.2")
+		time.Sleep(15 * time.Minute)
+		r.answer("a.test=10.0.0.1")
+		time.Sleep(grace)
+		if r.mustFind(a, "10.0.0.1"); r.Status(a).Rotates {
+			t.Error("the answers count as parts")
+		}
+	})
+}
+
 // After answers in parts a server that is mended is believed again.
 func TestRotationEnds(t *testing.T) {
 	bubble(t, "", func(t *testing.T, r *rig) {
