@@ -34,7 +34,7 @@ func (x *ejection) on() bool { return !x.until.IsZero() }
 
 // begin starts the next time, and returns how long it is.
 func (x *ejection) begin(o Ejection, now time.Time) time.Duration {
-	if x.over.IsZero() || now.Sub(x.over) >= x.most {
+	if now.Sub(x.over) >= x.most {
 		x.row = 0
 	}
 	x.row++
@@ -190,9 +190,7 @@ func (p *Pool) pardonLocked() {
 		return
 	}
 	for _, e := range p.roster.entries {
-		if e.wanted() {
-			p.readmitEjectedLocked(e, "its ejection ends early, since no other backend works")
-		}
+		p.readmitEjectedLocked(e, "its ejection ends early, since no other backend works")
 	}
 }
 

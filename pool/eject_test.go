@@ -74,9 +74,14 @@ func TestEjectedBackendComesBack(t *testing.T) {
 // that without one it is forgotten.
 func TestEjectionsGrow(t *testing.T) {
 	ejecting(t, "a b", pool.Policy{}, func(f *fixture) {
-		for _, long := range []time.Duration{30, 60, 90, 120, 150, 180, 210, 240, 270, 300, 300, 300} {
+		f.eject("a")
+		f.readmit("a")
+		for i, long := range []time.Duration{30, 60, 90, 120, 150, 180, 210, 240, 270, 300, 300, 300} {
 			f.eject("a")
 			want(t, "ejected for", time.Until(row(t, f.Pool, "a").EjectedUntil), long*time.Second)
+			if got := strings.Contains(row(t, f.Pool, "a").LastChange.Reason, "since it is the 2nd time"); got != (i == 1) {
+				t.Errorf("the reason of number %d speaks of the 2nd: %v", i+1, got)
+			}
 			pass(long * time.Second)
 			pass(5*time.Minute - 1)
 		}
@@ -88,7 +93,7 @@ func TestEjectionsGrow(t *testing.T) {
 		pass(5 * time.Minute)
 		f.eject("a")
 		want(t, "ejected for, after it was good", time.Until(row(t, f.Pool, "a").EjectedUntil), 30*time.Second)
-		want(t, "ejections", row(t, f.Pool, "a").Ejections, 14)
+		want(t, "ejections", row(t, f.Pool, "a").Ejections, 15)
 	})
 }
 
@@ -140,6 +145,28 @@ func ids(n int) (list []string) {
 		list = append(list, fmt.Sprint("b", i))
 	}
 	return list
+}
+
+// One that is drained takes no room in the budget.
+func TestDrainedBackendIsNotInTheBudget(t *testing.T) {
+	ejecting(t, "a b c d", pool.Policy{}, func(f *fixture) {
+		one := order
+		one.Budget = 1
+		f.Eject(f.of("a"), one)
+		want(t, "a second is ejected", f.Eject(f.of("b"), one), false)
+		f.Patch("a", pool.Patch{Admin: drain()})
+		want(t, "a second is ejected beside one that is drained", f.Eject(f.of("b"), one), true)
+	})
+}
+
+// What was removed while it was ejected is not told to be back.
+func TestEjectedBackendIsRemoved(t *testing.T) {
+	ejecting(t, "a b", pool.Policy{}, func(f *fixture) {
+		f.eject("a")
+		f.Remove("a")
+		pass(time.Hour)
+		want(t, "events", f.story("a"), "up->down: it is odd; ejected for 30s; down->removed: removed by the API")
+	})
 }
 
 // Who is in no use is not ejected, nor are those without whom too little is left.
@@ -302,6 +329,11 @@ func TestEjectionEndsByOrder(t *testing.T) {
 			pass(time.Minute)
 			f.Add(pool.Spec{ID: "a", Address: "a:1", Weight: 1})
 		}, time.Minute, "added again by the API"},
+		"it is good while it is no member": {func(f *fixture) {
+			f.Remove("a")
+			pass(30*time.Second + 5*time.Minute)
+			f.Add(pool.Spec{ID: "a", Address: "a:1", Weight: 1})
+		}, 30 * time.Second, "added again by the API"},
 		"a reload ends nothing": {func(f *fixture) {
 			f.apply("a=2 b", pool.Policy{Probed: true})
 			f.wants("b b")

@@ -133,5 +133,7 @@ func TestPanicKeepsSessions(t *testing.T) {
 		f.rise(f.of("a"))
 		f.rise(f.of("b"))
 		want(t, "ended after it", strings.Join(ended, ", "), "a 0s, c 2s")
+		f.Patch("b", pool.Patch{Admin: drain()})
+		want(t, "ended once b, which is back, is drained", strings.Join(ended, ", "), "a 0s, c 2s")
 	})
 }

@@ -108,7 +108,7 @@ func (d *Detector) act(last map[*pool.Backend]pool.Tally) map[*pool.Backend]pool
 	pol, now := d.using(), d.look()
 	var list []pool.Tally
 	for b, t := range now {
-		if before, ok := last[b]; ok && before.InUse && t.InUse {
+		if before, ok := last[b]; ok && before.InUse {
 			list = append(list, since(t, before))
 		}
 	}

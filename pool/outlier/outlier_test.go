@@ -165,21 +165,23 @@ func TestEachSign(t *testing.T) {
 
 // Each interval is judged by itself: what was before it does not count.
 func TestIntervalsAreJudgedAlone(t *testing.T) {
-	detecting(t, "a b", func(r *rig) {
-		for range 10 {
-			r.sessions(19, "a", true, nil)
+	slow := map[string]time.Duration{"a": time.Second, "b": time.Millisecond}
+	for _, reset := range []bool{true, false} {
+		detecting(t, "a b", func(r *rig) {
+			for range 10 {
+				r.sessions(19, "a", reset, slow)
+				pass(interval)
+			}
+			r.sessions(1000, "", reset, nil)
 			pass(interval)
-		}
-		r.wants()
-		r.sessions(1000, "", true, nil)
-		pass(interval)
-		r.sessions(20, "a", true, nil)
-		pass(interval)
-		synctest.Wait()
-		if len(r.events) != 1 {
-			t.Errorf("got %q, want that a is ejected although it was good before", r.events)
-		}
-	})
+			r.wants()
+			r.sessions(20, "a", reset, nil)
+			pass(interval)
+			if len(r.events) != 1 {
+				t.Errorf("got %q, want that a is ejected although it was good before", r.events)
+			}
+		})
+	}
 }
 
 // What is new, or was out, is judged once it was in use for a whole interval.
