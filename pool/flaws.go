@@ -17,8 +17,8 @@ type flaws struct {
 func (p *Pool) CountEarly(within time.Duration) { p.early.Store(int64(within)) }
 
 // EndedFirst says that the backend ended the session, by a reset or not, before
-// the client did; silent is that it had sent nothing. It is called once, and only
-// in these cases: what is usual counts nothing.
+// the client did; silent is that it had sent nothing. What is usual, an end after
+// something was sent, counts nothing.
 func (l *Lease) EndedFirst(reset, silent bool, afterConnect time.Duration) {
 	b := l.backend
 	switch {

@@ -101,7 +101,7 @@ func (s *Session) Ended(now time.Time, side Side, err error) Verb {
 // anybody else. A client that left first is no sign: it may have looked whether
 // somebody listens, and nothing more.
 func (s *Session) blame(now time.Time, side Side, reset bool) {
-	if side == Client || s.ended != 0 || s.broken.has(Client) || !reset && s.moved[Backend] > 0 {
+	if side == Client || s.ended != 0 || s.broken.has(Client) {
 		return
 	}
 	s.lease.EndedFirst(reset, s.moved[Backend] == 0, s.age(now)-s.connected())

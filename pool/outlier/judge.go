@@ -77,7 +77,7 @@ func failing(t pool.Tally, shares values, pol Policy) (f finding, ok bool) {
 	}
 	own := share(t)
 	others, compared := shares.without(own)
-	if own < 10*int64(pol.FailureShare) || compared && own < apart*others {
+	if own < 10*int64(pol.FailureShare) || own < apart*others {
 		return f, false
 	}
 	f.share = own

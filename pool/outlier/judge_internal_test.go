@@ -77,6 +77,7 @@ func TestJudge(t *testing.T) {
 		{"all are slow", "a:100@500ms b:100@400ms c:100@450ms", ""},
 		{"slow, with few dials", "a:19@500ms b:100@1ms c:100@1ms", ""},
 		{"slow, and nobody to compare with", "a:100@500ms", ""},
+		{"the slowest first", "a:100@50ms b:100@90ms c:100@1ms d:100@1ms e:100@1ms", "b a"},
 		{"slow, two backends", "a:100@500ms b:100@1ms", "a"},
 		{"failed sessions weigh more than slow dials", "a:100/0+0@9s b:100/60+0@1ms c:100/0+0@1ms", "b a"},
 	} {

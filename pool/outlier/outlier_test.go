@@ -172,7 +172,7 @@ func TestIntervalsAreJudgedAlone(t *testing.T) {
 				r.sessions(19, "a", reset, slow)
 				pass(interval)
 			}
-			r.sessions(1000, "", reset, nil)
+			r.sessions(20, "", reset, nil)
 			pass(interval)
 			r.wants()
 			r.sessions(20, "a", reset, nil)
