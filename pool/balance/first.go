@@ -63,3 +63,11 @@ func (f *fillFirst) Preview(q pool.Query) (*pool.Member, bool) {
 	}
 	return nil, true
 }
+
+// Why implements pool.Reasoner.
+func (f *fillFirst) Why(_ pool.Query, m, pick *pool.Member) (pool.Word, string) {
+	if m.Seq < pick.Seq {
+		return pool.Starting, "starts slowly, and sits this turn out"
+	}
+	return pool.NextTurns, "comes after the pick, which has room"
+}

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"fmt"
 	"math/rand/v2"
 
 	"sluice/pool"
@@ -52,6 +53,11 @@ func (r *randomTwo) Pick(q pool.Query) *pool.Member {
 
 // Preview implements pool.Picker.
 func (r *randomTwo) Preview(q pool.Query) (*pool.Member, bool) { return r.choose(q), false }
+
+// Why implements pool.Reasoner.
+func (r *randomTwo) Why(_ pool.Query, m, _ *pool.Member) (pool.Word, string) {
+	return pool.ByChance, fmt.Sprintf("has %d sessions for weight %d; of two that are drawn the one with fewer is picked", m.Active(), m.Weight)
+}
 
 // choose returns the less busy of two members that can be used, the only one there
 // is, or nil.

@@ -3,6 +3,7 @@ package balance
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -84,6 +85,26 @@ func (h *sourceHash) Preview(q pool.Query) (*pool.Member, bool) {
 	key, sure := keyOf(q.Client)
 	m, _ := h.find(q, key)
 	return m, sure
+}
+
+// Why implements pool.Reasoner.
+func (h *sourceHash) Why(q pool.Query, m, pick *pool.Member) (pool.Word, string) {
+	key, sure := keyOf(q.Client)
+	if !sure {
+		return pool.ByChance, "a client without an address may get any"
+	}
+	for i := range h.steps() {
+		switch h.at(key, i) {
+		case pick:
+			return pool.NextTurns, "the client's hash leads elsewhere"
+		case m:
+			if !m.Admits(key) {
+				return pool.Starting, "the client's hash leads there, but it starts slowly, and does not take that client yet"
+			}
+			return pool.NextTurns, fmt.Sprintf("the client's hash leads there, but it has %d sessions, all that the bound of %d %% lets it have", m.Active(), h.bound)
+		}
+	}
+	return pool.NextTurns, "the client's hash leads elsewhere"
 }
 
 // find returns the first member in the client's order that it may use, and how
