@@ -71,7 +71,8 @@ func (x *ejection) stop() {
 // Eject carries out the order, and reports whether it did. It does not where b is
 // in no use anyway, where as many are ejected as may be, and where too few would
 // be left: nobody, fewer of its tier than keep backups out, or so few that all
-// would be tried.
+// would be tried. In a pool with Policy.Single it never does: passive signs do not
+// choose the primary.
 func (p *Pool) Eject(b *Backend, o Ejection) bool {
 	p.mu.Lock()
 	defer p.unlock()
