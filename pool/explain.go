@@ -96,7 +96,7 @@ func (p *Pool) Explain(q Query, n int) Explanation {
 	v.q, v.turn = p.behindLocked(q)
 	if s.picker != nil && !v.turn {
 		var sure bool
-		if v.pick, sure = s.picker.Preview(v.q); v.pick != nil {
+		if v.pick, sure = s.preview(v.q); v.pick != nil {
 			x.Pick = &Choice{v.pick.id, v.pick.address, sure}
 		}
 	}
@@ -233,6 +233,9 @@ func (v view) chosenFrom(r *Reason, e *entry, m *Member) {
 func (v view) notItsTurn(m *Member) (Word, string) {
 	if v.turn {
 		return NextTurns, "sessions that were held come first, at release_rate"
+	}
+	if !v.s.uses(m.Backend) {
+		return PassedOver, v.s.standsBy(m)
 	}
 	if why, ok := v.s.picker.(Reasoner); ok && v.pick != nil {
 		return why.Why(v.q, m, v.pick)

@@ -20,7 +20,7 @@ func (p *Pool) Loads() []Load {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	weights := make(map[*Backend]int)
-	for _, m := range p.current.Load().eligible {
+	for _, m := range p.current.Load().inUse() {
 		if !m.onTrial {
 			weights[m.Backend] = m.Weight
 		}

@@ -54,6 +54,10 @@ type Member struct {
 	full    int  // Weight without a slow start, and as configured; 0: Weight
 	onTrial bool // only the session that takes the trial may have it
 	step    int  // of rampSteps; 0: it has its full share
+
+	tier int    // of the backups; 0: it is none
+	zone string // empty: not said
+	fit  bool   // not on trial, nor used only because nothing better is there
 }
 
 // FullWeight is the weight as configured, which no slow start of any member

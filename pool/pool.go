@@ -95,7 +95,7 @@ func (p *Pool) Preview(q Query) (b *Backend, sure bool) {
 	if s.picker == nil {
 		return nil, true
 	}
-	m, sure := s.picker.Preview(q)
+	m, sure := s.preview(q)
 	if m == nil {
 		return nil, sure
 	}

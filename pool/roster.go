@@ -49,6 +49,8 @@ func (e *entry) member(scale int, onTrial bool) *Member {
 		MaxSessions: e.maxSessions,
 		Seq:         e.seq,
 		full:        e.weight,
+		tier:        e.spec.Backup,
+		zone:        e.spec.Zone,
 		onTrial:     onTrial,
 		step:        e.ramp.step,
 	}

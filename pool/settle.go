@@ -96,7 +96,8 @@ func (p *Pool) standLocked(at *Place, err error) (changed bool) {
 func (p *Pool) giveLocked(m *Member) bool {
 	for e := p.queue.line.Front(); e != nil; e = e.Next() {
 		at := e.Value.(*Place)
-		if p.wantLocked(at.query, at.held).avoids(m.Backend) {
+		want := p.wantLocked(at.query, at.held)
+		if want.avoids(m.Backend) || !p.current.Load().reaches(want, m) {
 			continue
 		}
 		p.spendLocked(m.Backend)
@@ -118,7 +119,7 @@ func (p *Pool) acquireBehind(l *Lease, q Query) error {
 func (p *Pool) acquireLocked(l *Lease, q Query) error {
 	why := p.settleLocked(false)
 	want := p.wantLocked(q, false)
-	if why == ErrFull {
+	if why == ErrFull && !p.current.Load().spills(want) {
 		return p.current.Load().refusal(want)
 	}
 	for {

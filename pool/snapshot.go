@@ -10,7 +10,8 @@ type snapshot struct {
 	policy   Policy
 	strategy Strategy
 	eligible []*Member // in order of registration
-	picker   Picker    // nil if nothing is eligible
+	levels   []level   // of the eligible, in the order in which they are used
+	picker   Picker    // of the first level; nil if nothing is eligible
 	lost     time.Time // when the last eligible one went; zero: there is one, or never was
 }
 
@@ -22,7 +23,7 @@ func (s *snapshot) pick(q Query) (*Member, error) {
 	if m := s.picker.Pick(q); m != nil {
 		return m, nil
 	}
-	return nil, s.refusal(q)
+	return s.below(q)
 }
 
 // refusal says why a pick found nothing. A member that is neither avoided nor on
@@ -72,13 +73,7 @@ func (p *Pool) publishLocked() {
 	p.chooseLocked()
 	s := &snapshot{policy: p.policy, strategy: p.strategy, eligible: p.eligibleLocked()}
 	old := p.current.Load()
-	switch {
-	case old != nil && old.strategy.same(s.strategy) && slices.EqualFunc(old.eligible, s.eligible, sameMember):
-		s.eligible, s.picker = old.eligible, old.picker
-	case len(s.eligible) > 0:
-		p.picker = p.strategy.Build(s.eligible, p.picker)
-		s.picker = p.picker
-	}
+	p.arrangeLocked(s, old)
 	s.lost = old.lostAt(len(s.eligible))
 	p.current.Store(s)
 	p.evictFallenLocked()
@@ -87,8 +82,6 @@ func (p *Pool) publishLocked() {
 		p.news.queue = append(p.news.queue, p.resettle)
 	}
 }
-
-func sameMember(a, b *Member) bool { return *a == *b }
 
 // eligibleLocked returns the members that a new session may get: those that are
 // fit and those on trial; with too few fit, and if the policy says so, all.
@@ -101,7 +94,9 @@ func (p *Pool) eligibleLocked() []*Member {
 		switch {
 		case !e.wanted() || !p.admits(e):
 		case all || e.fit(p.policy):
-			eligible = append(eligible, e.member(scale, false))
+			m := e.member(scale, false)
+			m.fit = e.fit(p.policy)
+			eligible = append(eligible, m)
 		case p.onTrialLocked(e):
 			eligible = append(eligible, e.member(scale, true))
 		}

@@ -32,9 +32,12 @@ type BackendStatus struct {
 	Address       string     `json:"address"`
 	Weight        int        `json:"weight"`
 	MaxSessions   int        `json:"max_sessions"`
-	State         string     `json:"state"`  // summary: up, down, drain, maint or removing
-	Admin         string     `json:"admin"`  // ready, drain, maint or removing
-	Health        string     `json:"health"` // up, down or unknown
+	State         string     `json:"state"`            // summary: up, down, drain, maint or removing
+	Admin         string     `json:"admin"`            // ready, drain, maint or removing
+	Health        string     `json:"health"`           // up, down or unknown
+	Backup        int        `json:"backup,omitempty"` // tier; 0: it is no backup
+	Zone          string     `json:"zone,omitempty"`
+	InUse         bool       `json:"in_use"` // new sessions go there, as long as it or its like can be reached
 	Suspect       bool       `json:"suspect"`
 	Origin        string     `json:"origin"`               // config, api or dns: found under a name of the file
 	Overridden    []string   `json:"overridden,omitempty"` // keys whose value came by the API: weight, max_sessions, state
@@ -124,6 +127,7 @@ func (p *Pool) Added() (n int) {
 func (p *Pool) statusLocked(e *entry) BackendStatus {
 	s := e.status(e.summary(p.policy), e.admin.String())
 	s.KeptOut = p.keptOut(e)
+	s.InUse = p.current.Load().uses(e.Backend)
 	return s
 }
 
@@ -133,6 +137,8 @@ func (e *entry) status(state, admin string) BackendStatus {
 		ID:            e.id,
 		Address:       e.address,
 		Weight:        e.weight,
+		Backup:        e.spec.Backup,
+		Zone:          e.spec.Zone,
 		Effective:     e.ramp.of(float64(e.weight)),
 		Starting:      e.ramp.starting(),
 		HeldUntil:     e.flap.until,

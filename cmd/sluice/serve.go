@@ -59,6 +59,7 @@ func serve(ctx context.Context, path string, stderr io.Writer) error {
 		File:      file,
 		Logs:      out,
 		Version:   version(),
+		Zone:      os.Getenv("SLUICE_ZONE"),
 		Inherited: systemd.Listeners(),
 		Reloading: func() func(string) { manager.Reloading(); return manager.Ready },
 	})

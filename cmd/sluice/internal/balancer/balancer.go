@@ -57,6 +57,7 @@ type Options struct {
 	File    string                         // that Load reads: absolute; empty: nothing is watched, and nothing kept
 	Logs    *logs.Logs
 	Version string
+	Zone    string // where this process is, unless the configuration says so; empty: not known
 
 	Inherited []net.Listener // sockets to use instead of binding their addresses; closed if there is no use for one
 	// Reloading is told that a reload begins, and what it returns that it is over.

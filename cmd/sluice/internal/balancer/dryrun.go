@@ -40,7 +40,11 @@ func (b *Balancer) Plan(ctx context.Context, text []byte) (admin.Reloaded, error
 
 func (b *Balancer) sketch(text []byte) (*config.Config, error) {
 	if len(text) > 0 {
-		return config.Sketch(admin.Sent, text, b.view.Load().config)
+		c, err := config.Sketch(admin.Sent, text, b.view.Load().config)
+		if err == nil {
+			b.options.place(c)
+		}
+		return c, err
 	}
 	l := b.load()
 	return l.config, l.err

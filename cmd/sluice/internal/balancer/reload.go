@@ -133,6 +133,7 @@ func (o Options) load(watched []string) (l loaded) {
 	l.config, l.err = o.Load()
 	l.named = watched
 	if l.err == nil {
+		o.place(l.config)
 		l.named = l.config.Files()
 	} else if next, ok := config.NamedFiles(o.File); ok {
 		l.named = next // one of them may be all that is wrong
@@ -140,6 +141,17 @@ func (o Options) load(watched []string) (l loaded) {
 	l.after = o.read(l.named)
 	l.moved = l.before.File != l.after.File || slices.Equal(l.named, watched) && l.before != l.after
 	return l
+}
+
+// place tells a configuration that does not say it where this process is.
+func (o Options) place(c *config.Config) {
+	if c.Process.Zone != "" || o.Zone == "" {
+		return
+	}
+	c.Process.Zone = o.Zone
+	for i := range c.Pools {
+		c.Pools[i].Config.Policy.Zone = o.Zone
+	}
 }
 
 // read reads what the watch compares.
