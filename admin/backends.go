@@ -99,7 +99,7 @@ func (s *Server) addBackend(c *call) (int, any, error) {
 
 // spec reads a new backend and the pool it is for.
 func (c *call) spec() (name string, spec pool.Spec, err error) {
-	var weight, most *int
+	var weight, most, tier *int
 	asked, err := c.poolName()
 	if err != nil {
 		return "", spec, err
@@ -110,6 +110,8 @@ func (c *call) spec() (name string, spec pool.Spec, err error) {
 		"address":      text(&spec.Address),
 		"weight":       whole(&weight, pool.MaxWeight),
 		"max_sessions": whole(&most, pool.MaxSessionLimit),
+		"backup":       whole(&tier, pool.MaxTier),
+		"zone":         text(&spec.Zone),
 	})
 	if err != nil {
 		return "", spec, err
@@ -127,6 +129,9 @@ func (c *call) spec() (name string, spec pool.Spec, err error) {
 	}
 	if most != nil {
 		spec.MaxSessions = *most
+	}
+	if tier != nil {
+		spec.Backup = *tier
 	}
 	return name, spec, nil
 }

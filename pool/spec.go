@@ -8,6 +8,9 @@ import (
 // MaxWeight is the largest weight of a backend.
 const MaxWeight = 1000
 
+// MaxTier is the last tier of backups.
+const MaxTier = 9
+
 // Spec is one backend as somebody asked for it: inert and comparable.
 type Spec struct {
 	ID          string // unique within the pool

@@ -202,7 +202,7 @@ func (t table) backend(sendProxy int) (pool.Spec, *endpoint) {
 		Weight:      t.whole("weight", 1, 0, pool.MaxWeight),
 		MaxSessions: t.whole("max_sessions", 0, 0, pool.MaxSessionLimit),
 		SendProxy:   sendProxy,
-		Backup:      t.whole("backup", 0, 0, 9),
+		Backup:      t.whole("backup", 0, 0, pool.MaxTier),
 		Zone:        t.text("zone", ""),
 	}
 	if t.has("send_proxy") && t.values["send_proxy"] != "" {
