@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,16 +99,6 @@ func (m *mariaDB) start(t *testing.T, host, port string) (bound bool) {
 		t.Fatalf("mariadbd ended: %v\n%s", m.err, tail(m.out.String(), 4<<10))
 	}
 	return bound
-}
-
-// restart starts the server again on the port that it had.
-func (m *mariaDB) restart(t *testing.T) {
-	t.Helper()
-	host, port, err := net.SplitHostPort(m.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the port of mariadbd is free again", func() bool { return m.start(t, host, port) })
 }
 
 // exec runs statements as root.
