@@ -7,7 +7,8 @@
 // sleep or log: whoever dials tells the lease how it went, whoever probes calls
 // [Pool.SetHealth], and changes are reported through [Hooks]. Its only clocks
 // are the timers that let a backend without probes try again, that end the time
-// of one which is drained or held out, and that take the steps of a slow start.
+// of one which is drained, held out or ejected, and that take the steps of a slow
+// start.
 //
 //	Config, Spec        inert values: what somebody asked for
 //	Pool                one writer at a time, under a mutex

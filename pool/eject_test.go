@@ -207,6 +207,7 @@ func TestWhoIsNotEjected(t *testing.T) {
 		{"with just as many", pool.Policy{BackupMin: 2}, down(""), true},
 		{"where all would be tried then", pool.Policy{TryAll: true, PanicBelow: 67}, down(""), false},
 		{"where they would not", pool.Policy{TryAll: true, PanicBelow: 66}, down(""), true},
+		{"where one of them is used", pool.Policy{Single: true}, down(""), false},
 		{"where nobody would", pool.Policy{PanicBelow: 100}, down(""), true},
 	} {
 		ejecting(t, "a b c", c.pol, func(f *fixture) {
