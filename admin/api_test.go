@@ -85,7 +85,7 @@ func TestEveryStatusOfTheAPI(t *testing.T) {
 		{"POST", "/backends", `{"id":7,"address":"10.0.0.1:80"}`, 400, "must be a string"},
 		{"POST", "/backends", `{"id":null,"address":"10.0.0.1:80"}`, 400, "must be a string"},
 		{"POST", "/backends", `{"id":"n","id":"m","address":"10.0.0.1:80"}`, 400, `\"id\" is given twice`},
-		{"POST", "/backends", `{"id":"n","adress":"10.0.0.1:80"}`, 400, `unknown field \"adress\"; known are: address, id`},
+		{"POST", "/backends", `{"id":"n","adress":"10.0.0.1:80"}`, 400, `unknown field \"adress\"; known are: address, backup, id`},
 		{"POST", "/backends", `{"ID":"n","address":"10.0.0.1:80"}`, 400, "unknown field"},
 		{"POST", "/backends", `{"id":"a b","address":"10.0.0.1:80"}`, 400, "1 to 128 of the characters"},
 		{"POST", "/backends", `{"id":"` + long + `","address":"10.0.0.1:80"}`, 400, "1 to 128 of the characters"},
