@@ -7,8 +7,8 @@
 // sleep or log: whoever dials tells the lease how it went, whoever probes calls
 // [Pool.SetHealth], and changes are reported through [Hooks]. Its only clocks
 // are the timers that let a backend without probes try again, that end the time
-// of one which is drained, held out or ejected, and that take the steps of a slow
-// start.
+// of one which is drained, held out or ejected, that take the steps of a slow start, and
+// that release those who wait at a rate, or have one of them try again.
 //
 //	Config, Spec        inert values: what somebody asked for
 //	Pool                one writer at a time, under a mutex
@@ -25,8 +25,10 @@
 //     never exceeded.
 //   - The only way to count a session up is [Pool.Acquire] or [Pool.Join], and the
 //     lease they fill is the only way to count it down.
-//   - Nobody waits for a slot that is free, and nobody gets one for which somebody
-//     waits who came before.
+//   - Nobody waits for a slot that is free, but for the turn that a rate gives, or
+//     for the next try of a backend that refused; and nobody gets one for which
+//     somebody waits who came before.
+//   - With Policy.Single, no snapshot has two members.
 //   - A snapshot is never edited after it was published.
 //   - A Backend is identified by pool, id and address. The same id with another
 //     address is another backend.

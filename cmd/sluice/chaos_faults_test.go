@@ -89,6 +89,12 @@ func (c *chaos) text(n int) string {
 	if bit(2) {
 		keys = append(keys, "panic_threshold = "+choose(15, "0", "75"))
 	}
+	if bit(6) {
+		keys = append(keys, "hold_timeout = "+choose(7, `"300ms"`, `"0s"`), "release_rate = "+choose(8, "200", "0"))
+	}
+	if !bit(2) {
+		keys = append(keys, "single = "+choose(15, "false", "true"))
+	}
 	outliers := fmt.Sprintf("[pool.outliers]\ndetect = %v\n%s", bit(14) || bit(0),
 		"interval = \"100ms\"\nmin_sessions = 1\nfailure_share = 10\ndial_factor = 1\nmax_ejected = 75\neject_for = \"50ms\"\neject_max = \"1s\"\n")
 	return text + strings.Replace(poolText("p", strings.Join(keys, "\n"), backends...), "[pool.health]\n", outliers+"[pool.health]\n", 1)

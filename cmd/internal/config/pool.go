@@ -183,7 +183,7 @@ func adviseUnix(c claim, p Probe) {
 func (t table) adviseBackends(specs []pool.Spec) {
 	switch {
 	case len(specs) == 0:
-		t.warn("", "has no backend; every session is refused until one is added by the API")
+		t.warn("", "has no backend; every session is refused, or held for hold_timeout, until one is added by the API")
 	case !slices.ContainsFunc(specs, func(s pool.Spec) bool { return s.Weight > 0 }):
 		t.warn("", "every backend has weight 0; every session is refused")
 	}
