@@ -57,8 +57,10 @@ const (
 	ByChance    Word = "by_chance"  // usable, and might be picked as well
 	Starting    Word = "starting"   // starts slowly, and sits this turn out
 	Full        Word = "full"
-	OnTrial     Word = "on_trial" // one session tries it
-	Paused      Word = "paused"   // its dials failed, and sessions wait
+	OnTrial     Word = "on_trial"   // one session tries it
+	Paused      Word = "paused"     // its dials failed, and sessions wait
+	Backup      Word = "backup"     // of a tier that is not in use
+	OtherZone   Word = "other_zone" // with enough in the zone of the process
 	WeightZero  Word = "weight_zero"
 	Draining    Word = "draining"
 	Maintained  Word = "maint"
@@ -235,7 +237,7 @@ func (v view) notItsTurn(m *Member) (Word, string) {
 		return NextTurns, "sessions that were held come first, at release_rate"
 	}
 	if !v.s.uses(m.Backend) {
-		return PassedOver, v.s.standsBy(m)
+		return v.s.standsBy(m)
 	}
 	if why, ok := v.s.picker.(Reasoner); ok && v.pick != nil {
 		return why.Why(v.q, m, v.pick)

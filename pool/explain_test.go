@@ -15,7 +15,7 @@ import (
 )
 
 // eligible are the words for backends that are chosen from.
-var eligible = []pool.Word{pool.Picked, pool.NextTurns, pool.ByChance, pool.Starting, pool.Full, pool.OnTrial, pool.Paused}
+var eligible = []pool.Word{pool.Picked, pool.NextTurns, pool.ByChance, pool.Starting, pool.Full, pool.OnTrial, pool.Paused, pool.Backup, pool.OtherZone}
 
 // Whatever happens to a pool: Explain tells of every backend once, says of none
 // that is chosen from why it is left out or the other way round, changes nothing,
@@ -336,6 +336,21 @@ func TestExplainOfAnEmptyPool(t *testing.T) {
 	x := p.Explain(pool.Query{}, 0)
 	want(t, "text", x.Text, "a new session is refused: no backend is available")
 	want(t, "notes and backends", len(x.Notes)+len(x.Backends), 0)
+}
+
+func TestExplainTellsOfBackupsAndZones(t *testing.T) {
+	c := config(t, "a b c", pool.Policy{Zone: "x"})
+	c.Backends[0].Zone, c.Backends[1].Zone, c.Backends[2].Backup = "x", "y", 2
+	p := newPool(t, c)
+	for id, text := range map[string]string{
+		"a": "pick: gets the next session",
+		"b": "other_zone: is not in zone x, where enough are usable",
+		"c": "backup: is a backup (tier 2), and enough others are usable",
+	} {
+		r := why(t, p, id)
+		want(t, id, string(r.Word)+": "+r.Text, text)
+		want(t, id+" is eligible", r.Eligible, true)
+	}
 }
 
 // Under least_connections a newcomer without sessions sits turns out.

@@ -193,11 +193,11 @@ func (s *snapshot) uses(b *Backend) bool {
 }
 
 // standsBy says why an eligible member is not in use.
-func (s *snapshot) standsBy(m *Member) string {
+func (s *snapshot) standsBy(m *Member) (Word, string) {
 	for _, l := range s.levels {
 		if l.group == 0 && slices.Contains(l.members, m) {
-			return fmt.Sprintf("is not in zone %s, where enough are usable", s.policy.Zone)
+			return OtherZone, fmt.Sprintf("is not in zone %s, where enough are usable", s.policy.Zone)
 		}
 	}
-	return fmt.Sprintf("is a backup (tier %d), and enough others are usable", m.tier)
+	return Backup, fmt.Sprintf("is a backup (tier %d), and enough others are usable", m.tier)
 }
