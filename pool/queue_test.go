@@ -198,7 +198,7 @@ func TestNoQueueRefusesAtOnce(t *testing.T) {
 // first come first served, and nobody waits for a slot that is free.
 func TestQueueOrder(t *testing.T) {
 	for _, s := range everyStrategy(t) {
-		for seed := range uint64(60) {
+		for seed := range seedsOf(s, 60) {
 			o := &orderly{t: t, rng: rand.New(rand.NewPCG(seed, 7)), seed: seed}
 			pol := queued(4)
 			if o.holds = seed%2 == 1; o.holds {
