@@ -91,9 +91,11 @@ func (p *Pool) Explain(q Query, n int) Explanation {
 	if q.Client.IsValid() {
 		x.Client = q.Client.String()
 	}
-	v := view{p: p, s: s, q: q, members: make(map[*Backend]*Member, len(s.eligible))}
-	for _, m := range s.eligible {
-		v.members[m.Backend] = m
+	v := view{p: p, s: s, q: q, members: make(map[*Backend]*Member, len(s.eligible)), levels: make(map[*Member]int, len(s.eligible))}
+	for i, l := range s.levels {
+		for _, m := range l.members {
+			v.members[m.Backend], v.levels[m] = m, i
+		}
 	}
 	v.q, v.turn = p.behindLocked(q)
 	if s.picker != nil && !v.turn {
@@ -156,6 +158,7 @@ type view struct {
 	pick *Member // nil: none
 
 	members map[*Backend]*Member // of the snapshot
+	levels  map[*Member]int      // which each of them is on
 }
 
 // reasonsLocked lists every backend once.

@@ -30,7 +30,7 @@ func TestExplainIsTrue(t *testing.T) {
 			}
 			for _, w := range []pool.Word{
 				pool.Picked, pool.NextTurns, pool.Full, pool.OnTrial, pool.WeightZero, pool.Draining, pool.Maintained,
-				pool.Downed, pool.Ejected, pool.Unprobed, pool.Removing, pool.DeletedByIt,
+				pool.Downed, pool.Ejected, pool.Unprobed, pool.Removing, pool.DeletedByIt, pool.Backup, pool.OtherZone,
 			} {
 				if words[w] == 0 && seeds == 100 {
 					t.Errorf("no backend was ever %s: %v", w, words)
@@ -45,10 +45,11 @@ func explains(t *testing.T, s pool.Strategy, rng *rand.Rand, words map[pool.Word
 	ss := specs(6)
 	for i := range ss {
 		ss[i].Weight, ss[i].MaxSessions = rng.IntN(4), rng.IntN(3)
+		ss[i].Backup, ss[i].Zone = max(0, rng.IntN(4)-2), []string{"", "x", "y"}[rng.IntN(3)]
 	}
 	pol := pool.Policy{
 		MaxFailures: 2, RetryAfter: time.Second, TryAll: rng.IntN(3) == 0, PanicBelow: rng.IntN(80), Probed: rng.IntN(2) == 0,
-		Init: pool.Init(rng.IntN(3)), QueueMax: rng.IntN(4), HoldFor: time.Duration(rng.IntN(2)) * 2 * time.Second, ReleaseRate: rng.IntN(3), QueueFor: time.Second, SlowStart: time.Duration(rng.IntN(2)) * 5 * time.Second,
+		Init: pool.Init(rng.IntN(3)), BackupMin: rng.IntN(3), ZoneMin: rng.IntN(3), Zone: []string{"", "x"}[rng.IntN(2)], QueueMax: rng.IntN(4), HoldFor: time.Duration(rng.IntN(2)) * 2 * time.Second, ReleaseRate: rng.IntN(3), QueueFor: time.Second, SlowStart: time.Duration(rng.IntN(2)) * 5 * time.Second,
 	}
 	c := pool.Config{Strategy: s, Policy: pol, Backends: ss}
 	p := newPool(t, c)
@@ -348,6 +349,53 @@ func TestExplainTellsOfBackupsAndZones(t *testing.T) {
 		want(t, id, string(r.Word)+": "+r.Text, text)
 		want(t, id+" is eligible", r.Eligible, true)
 	}
+}
+
+// With the zone full another is in use, and with all of a tier in vain the next:
+// those beside the pick have their turns, and those behind it stand by.
+func TestExplainOfAPickThatIsNotOfTheFirst(t *testing.T) {
+	ss := tiered("a@x b@y c@z d/1@x e/1@y f/2")
+	ss[0].MaxSessions = 1
+	p := newPool(t, pool.Config{Strategy: strategy(t, "round_robin", ""), Policy: pool.Policy{Zone: "x"}, Backends: ss})
+	l := acquire(t, p)
+	words := func(avoid ...*pool.Backend) (list string) {
+		for _, r := range p.Explain(pool.Query{Avoid: avoid}, 0).Backends {
+			list += fmt.Sprint(r.ID, " ", r.Word, ": ", r.Text, "\n")
+		}
+		return list
+	}
+	want(t, "with the zone full", words(), `a full: has 1 session, of max_sessions = 1
+b pick: gets the next session
+c next_turns: its turn comes later
+d backup: is a backup (tier 1), and enough others are usable
+e backup: is a backup (tier 1), and enough others are usable
+f backup: is a backup (tier 2), and enough others are usable
+`)
+	tier := []*pool.Backend{l.Backend()}
+	for range 2 {
+		b, _ := p.Preview(pool.Query{Avoid: tier})
+		tier = append(tier, b)
+	}
+	l.Release()
+	full := 1
+	for _, id := range []string{"b", "c"} {
+		p.Patch(id, pool.Patch{MaxSessions: &full})
+	}
+	hold(t, p, 3)
+	want(t, "with the tier full", words(), `a full: has 1 session, of max_sessions = 1
+b full: has 1 session, of max_sessions = 1
+c full: has 1 session, of max_sessions = 1
+d backup: is a backup (tier 1), and enough others are up, though full
+e backup: is a backup (tier 1), and enough others are up, though full
+f backup: is a backup (tier 2), and enough others are up, though full
+`)
+	want(t, "with the tier in vain", words(tier...), `a full: has 1 session, of max_sessions = 1
+b full: has 1 session, of max_sessions = 1
+c full: has 1 session, of max_sessions = 1
+d pick: gets the next session
+e other_zone: is not in zone x, where enough are usable
+f backup: is a backup (tier 2), and enough others are usable
+`)
 }
 
 // Under least_connections a newcomer without sessions sits turns out.

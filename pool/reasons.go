@@ -32,13 +32,29 @@ func (v view) notItsTurn(m *Member) (Word, string) {
 	if v.turn {
 		return NextTurns, "sessions that were held come first, at release_rate"
 	}
-	if !v.s.uses(m.Backend) {
-		return v.s.standsBy(m)
-	}
-	if why, ok := v.s.picker.(Reasoner); ok && v.pick != nil {
+	on, at := v.levels[m], v.levels[v.pick]
+	switch why, ok := v.s.levels[on].picker.(Reasoner); {
+	case on > at:
+		return v.standsBy(m)
+	case on < at || v.pick == nil:
+		return NextTurns, "has room since a moment ago"
+	case ok:
 		return why.Why(v.q, m, v.pick)
 	}
 	return NextTurns, "the strategy has another first"
+}
+
+// standsBy says why a member is not in use, which is on a level behind that of the
+// pick, or behind the first if there is none.
+func (v view) standsBy(m *Member) (Word, string) {
+	first, own := v.s.levels[v.levels[v.pick]], v.s.levels[v.levels[m]]
+	switch {
+	case first.group == own.group:
+		return OtherZone, fmt.Sprintf("is not in zone %s, where enough are usable", v.s.policy.Zone)
+	case v.pick == nil:
+		return Backup, fmt.Sprintf("is a backup (tier %d), and enough others are up, though full", m.tier)
+	}
+	return Backup, fmt.Sprintf("is a backup (tier %d), and enough others are usable", m.tier)
 }
 
 // leftOut says why a member of the pool is not in the snapshot: the conditions of

@@ -1,9 +1,6 @@
 package pool
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // level is a set of members that are chosen from together. A session goes to the
 // first level of its snapshot, and on to the next if it finds nothing there; but a
@@ -190,14 +187,4 @@ func (s *snapshot) inUse() []*Member {
 // uses reports whether b is one of those.
 func (s *snapshot) uses(b *Backend) bool {
 	return slices.ContainsFunc(s.inUse(), func(m *Member) bool { return m.Backend == b })
-}
-
-// standsBy says why an eligible member is not in use.
-func (s *snapshot) standsBy(m *Member) (Word, string) {
-	for _, l := range s.levels {
-		if l.group == 0 && slices.Contains(l.members, m) {
-			return OtherZone, fmt.Sprintf("is not in zone %s, where enough are usable", s.policy.Zone)
-		}
-	}
-	return Backup, fmt.Sprintf("is a backup (tier %d), and enough others are usable", m.tier)
 }
