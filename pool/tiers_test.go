@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"sluice/pool"
 )
@@ -167,6 +169,30 @@ func TestLastOfATierIsTakenOut(t *testing.T) {
 	want(t, "in use", inUse(p), "b")
 	acquire(t, p).Failed("refused", errors.New("refused"))
 	want(t, "in use", inUse(p), "b")
+}
+
+// A tier of which only one that another session tries is left keeps nobody from the
+// backups: it is not full.
+func TestTrialOfAnotherIsNotAFullTier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, pool.Config{
+			Strategy: strategy(t, "round_robin", ""), Policy: pool.Policy{MaxFailures: 1, RetryAfter: time.Second}, Backends: tiered("a b c/1"),
+		})
+		a, b := backend(t, p, "a"), backend(t, p, "b")
+		leaseOf(t, p, "a").Failed("refused", errDial)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		tries := new(pool.Lease)
+		if err := p.Acquire(tries, pool.Query{Avoid: []*pool.Backend{b}}); err != nil || tries.Backend() != a {
+			t.Fatalf("got %v and %v, want the trial", tries.Backend(), err)
+		}
+		defer tries.Release()
+		var l pool.Lease
+		if err := p.Acquire(&l, pool.Query{Avoid: []*pool.Backend{b}}); err != nil || l.Backend().ID() != "c" {
+			t.Errorf("with a tried and b in vain: got %v and %v", l.Backend(), err)
+		}
+		l.Release()
+	})
 }
 
 // Turns go on where they were when a backup comes and goes.
