@@ -1,6 +1,10 @@
 package balance
 
-import "slices"
+import (
+	"iter"
+	"slices"
+	"sort"
+)
 
 // maglev is the look-up table of Maglev hashing (Eisenbud and others, Maglev: A
 // Fast and Reliable Software Network Load Balancer, NSDI 2016, section 3.4): each
@@ -33,8 +37,7 @@ func (m *maglev) same(ids []string, weights []int64) bool {
 // member has its share of the entries, give or take one if the weights are equal,
 // and at least one unless there are more members than entries. size is a prime.
 //
-// It takes about size*ln(size) steps to find free entries, and a turn of the
-// heaviest member costs a look at every other.
+// It takes about size*ln(size) steps to find free entries.
 func newMaglev(ids []string, weights []int64, size uint32) *maglev {
 	m := &maglev{ids, weights, make([]uint32, size)}
 	if len(ids) == 0 {
@@ -43,35 +46,75 @@ func newMaglev(ids []string, weights []int64, size uint32) *maglev {
 	for i := range m.entries {
 		m.entries[i] = free
 	}
-	heaviest := slices.Max(weights)
 	walks := make([]walk, len(ids))
 	for i, id := range ids {
 		walks[i] = newWalk(id, size)
-		walks[i].credit = heaviest - weights[i] // the first round is a turn of each
 	}
-	for left := size; ; {
-		for i := range walks {
-			w := &walks[i]
-			if w.credit += weights[i]; w.credit < heaviest {
-				continue
-			}
-			w.credit -= heaviest
-			m.entries[w.take(m.entries)] = uint32(i)
-			if left--; left == 0 {
-				return m
+	for _, i := range turnsOf(weights, int(size)) {
+		m.entries[walks[i].take(m.entries)] = i
+	}
+	return m
+}
+
+// turnsOf returns who has each of that many turns. They come in rounds, of which the
+// first has one turn of each member, in order, and every one a turn of the heaviest.
+// Another has its turn k, from 0, as soon as the heaviest had so many of the same
+// worth: in round k*heaviest/w, rounded up.
+//
+// It counts the turns of each round, and so knows where in the order each belongs.
+func turnsOf(weights []int64, turns int) []uint32 {
+	heaviest := slices.Max(weights)
+	rounds := roundsFor(weights, heaviest, int64(turns))
+	next := make([]uint32, rounds+1) // where its next turn goes in the order
+	for _, w := range weights {
+		for r := range roundsOf(w, heaviest, rounds) {
+			next[r+1]++
+		}
+	}
+	for r := range rounds {
+		next[r+1] += next[r]
+	}
+	order := make([]uint32, next[rounds])
+	for i, w := range weights {
+		for r := range roundsOf(w, heaviest, rounds) {
+			order[next[r]] = uint32(i)
+			next[r]++
+		}
+	}
+	return order[:turns]
+}
+
+// roundsOf yields those of the first so many rounds in which a member of weight w has
+// a turn.
+func roundsOf(w, heaviest, rounds int64) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		whole, part := heaviest/w, heaviest%w
+		for r, rest := int64(0), int64(0); r < rounds && yield(r); {
+			r += whole
+			if rest -= part; rest < 0 {
+				rest += w
+				r++
 			}
 		}
 	}
+}
+
+// roundsFor returns how many rounds have so many turns.
+func roundsFor(weights []int64, heaviest, turns int64) int64 {
+	return 1 + int64(sort.Search(int(turns), func(last int) bool {
+		had := int64(0)
+		for _, w := range weights {
+			had += int64(last)*w/heaviest + 1
+		}
+		return had >= turns
+	}))
 }
 
 const free = ^uint32(0)
 
 // walk is a member on its way through its permutation: at, at+skip, at+2*skip ...
 // modulo the size, which is prime, so that it comes by every entry.
-type walk struct {
-	at, skip uint32
-	credit   int64 // towards its next turn, which costs what the heaviest member has
-}
+type walk struct{ at, skip uint32 }
 
 func newWalk(id string, size uint32) walk {
 	return walk{

@@ -66,6 +66,36 @@ func TestMaglevSharesGoByWeight(t *testing.T) {
 	}
 }
 
+// The order of turns is that of a credit which grows by the weight in each round,
+// and of which a turn costs what the heaviest has.
+func TestMaglevTurnsGoByCredit(t *testing.T) {
+	rng := rand.New(rand.NewPCG(33, 34))
+	for range 300 {
+		weights, turns := make([]int64, 1+rng.IntN(40)), 1+rng.IntN(2000)
+		most := []int64{1, 3, 1000}[rng.IntN(3)]
+		for i := range weights {
+			weights[i] = 1 + rng.Int64N(most)
+		}
+		heaviest := slices.Max(weights)
+		credit := make([]int64, len(weights))
+		for i, w := range weights {
+			credit[i] = heaviest - w // the first round is a turn of each
+		}
+		var want []uint32
+		for len(want) < turns {
+			for i, w := range weights {
+				if credit[i] += w; credit[i] >= heaviest {
+					credit[i] -= heaviest
+					want = append(want, uint32(i))
+				}
+			}
+		}
+		if got := turnsOf(weights, turns); !slices.Equal(got, want[:turns]) {
+			t.Fatalf("%d turns of %v: got %v, want %v", turns, weights, got, want[:turns])
+		}
+	}
+}
+
 // More members than entries end, too.
 func TestMaglevSmallTable(t *testing.T) {
 	for _, n := range []int{1, 6, 7, 20} {
