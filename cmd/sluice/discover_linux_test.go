@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 
 	"sluice/admin"
 	"sluice/l4/l4test"
+
+	"golang.org/x/net/dns/dnsmessage"
 )
 
 // fleet is tagged backends on several addresses of this machine and one port.
@@ -177,6 +180,50 @@ func TestDiscoverWithoutServer(t *testing.T) {
 	}
 }
 
+// An answer that is no answer takes nothing away, and one that says more than was
+// asked adds nothing: names are believed about themselves, and of records for a
+// service only those that can be dialed.
+func TestDiscoverAndOddAnswers(t *testing.T) {
+	t.Parallel()
+	f := muster(t, "127.0.1.1")
+	var port uint16
+	fmt.Sscan(f.port, &port)
+	s := serveNames(t, true)
+	good := []dnsmessage.SRVResource{record("a.test", port, 1, 1)}
+	s.at("db.test", "127.0.1.1")
+	s.at("a.test", "127.0.1.1")
+	s.service("srv.test", good...)
+	d := startDaemon(t, resolving(head+frontendText("web", free, "p")+
+		poolText("p", often, group("db", "db.test:"+f.port, "all"), group("srv", "srv.test", "srv")), s))
+	await := func(when string, fault bool) {
+		t.Helper()
+		asked := s.asked("srv.test")
+		eventually(t, "an answer to "+when, func() bool {
+			n := d.names()
+			return s.asked("srv.test") > asked+4 && (n[0].Error != "") == fault
+		})
+		if got := d.ids("p"); got != "db/127.0.1.1" {
+			t.Errorf("%s: got %s", when, got)
+		}
+		if got := turns(t, d.frontend("web").Listen, 1); got != "127.0.1.1" {
+			t.Errorf("%s: got %s", when, got)
+		}
+	}
+	d.awaitIDs("db/127.0.1.1")
+	for _, how := range []string{"noise", "another question", "half", "loop"} {
+		s.ail("db.test", how)
+		await(how, true)
+	}
+	s.ail("db.test", "")
+	s.at("db.test", "127.0.1.1", "0.0.0.0", "::", "::ffff:127.0.1.9")
+	await("addresses of nobody", false)
+	s.service("srv.test", append(good, record("a.test", 0, 1, 1), record("", port, 1, 1))...)
+	await("no port and no target", false)
+	if n := d.names()[1]; n.Error != "" || len(n.Found) != 1 || len(n.Skipped) != 1 {
+		t.Errorf("got %+v", n)
+	}
+}
+
 // B067: nothing fails because a name does not exist, or its server does not
 // answer; other backends serve at once, and the name does when it exists.
 func TestDiscoverNameThatExistsLater(t *testing.T) {
@@ -286,6 +333,29 @@ func TestDiscoverSRV(t *testing.T) {
 	if got := weights(); got != "1 3 1" {
 		t.Errorf("got weights %s", got)
 	}
+	// The second priority serves when the first is gone, and only then.
+	serves := func(when string, first, second, third int) {
+		t.Helper()
+		got := turns(t, d.frontend("web").Listen, 4)
+		for ip, n := range map[string]int{"127.0.1.1": first, "127.0.1.2": second, "127.0.1.3": third} {
+			if strings.Count(got, ip) != n {
+				t.Errorf("%s: got %s", when, got)
+			}
+		}
+	}
+	serves("with all up", 1, 3, 0)
+	if c := d.backend("p", id("127.0.1.3")); c.Backup != 1 || c.InUse {
+		t.Errorf("got %+v", c)
+	}
+	order := func(state string) {
+		for _, ip := range []string{"127.0.1.1", "127.0.1.2"} {
+			d.must("PATCH", "/backends/"+url.PathEscape(id(ip)), fmt.Sprintf(`{"state": %q}`, state))
+		}
+	}
+	order("maint")
+	serves("without the first priority", 0, 0, 4)
+	order("ready")
+	serves("with it back", 1, 3, 0)
 	s.service("_db._tcp.test", record("a.test", port, 10, 50), record("b.test", port, 10, 50))
 	d.awaitIDs(id("127.0.1.1") + " " + id("127.0.1.2"))
 	if got := fmt.Sprint(d.backend("p", id("127.0.1.1")).Weight, d.backend("p", id("127.0.1.2")).Weight); got != "1 1" {

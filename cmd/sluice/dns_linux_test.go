@@ -20,7 +20,7 @@ type nameServer struct {
 	mu      sync.Mutex // guards what follows
 	hosts   map[string][]netip.Addr
 	srv     map[string][]dnsmessage.SRVResource
-	trouble map[string]string // by name, "" for all: silence, servfail or nxdomain
+	trouble map[string]string // by name, "" for all: silence, servfail, nxdomain, or a word of odd
 	queries map[string]int    // by name
 	overTCP int
 	deaf    bool // by TCP
@@ -158,6 +158,10 @@ func (s *nameServer) answer(query []byte, limit int) []byte {
 		r.RCode = dnsmessage.RCodeServerFailure
 	case how == "nxdomain" || !known && !service:
 		r.RCode = dnsmessage.RCodeNameError
+	case how == "loop":
+		r.Answers = []dnsmessage.Resource{{
+			Header: dnsmessage.ResourceHeader{Name: q.Name, Type: dnsmessage.TypeCNAME, Class: q.Class, TTL: 1}, Body: &dnsmessage.CNAMEResource{CNAME: q.Name},
+		}}
 	default:
 		r.Answers = resources(q, addrs, records)
 	}
@@ -168,6 +172,19 @@ func (s *nameServer) answer(query []byte, limit int) []byte {
 	}
 	if err != nil {
 		s.t.Errorf("answer to %s: %v", name, err)
+	}
+	return odd(how, packed)
+}
+
+// odd spoils an answer.
+func odd(how string, packed []byte) []byte {
+	switch how {
+	case "noise": // with the id of the question
+		return append(packed[:2:2], strings.Repeat("\xa5\x81", 40)...)
+	case "another question":
+		packed[13] ^= 1
+	case "half":
+		return packed[:len(packed)-2]
 	}
 	return packed
 }
