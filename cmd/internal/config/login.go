@@ -72,10 +72,7 @@ func (t table) tls() TLS {
 		KeyFile:    t.text("tls_key_file", ""),
 		ServerName: t.text("tls_server_name", ""),
 	}
-	t.adviseTLS(s.Mode)
-	if s.KeyFile != "" && s.CertFile == "" {
-		t.warn("tls_key_file", "has no effect without tls_cert_file: it is the key of that certificate")
-	}
+	t.adviseTLS(s)
 	if !t.in.mayOpen(s.CAFile) || !t.in.mayOpen(s.CertFile) || !t.in.mayOpen(s.KeyFile) {
 		t.warn("tls", "its files are not read for a plan: only a reload can tell whether they are right")
 		return s
@@ -90,19 +87,21 @@ func (t table) tls() TLS {
 	return s
 }
 
-// adviseTLS notes keys that the mode has no use for.
-func (t table) adviseTLS(mode string) {
-	switch mode {
-	case "off":
+// adviseTLS notes keys that the others leave without a use.
+func (t table) adviseTLS(s TLS) {
+	if s.Mode == "off" {
 		for _, key := range []string{"tls_ca_file", "tls_cert_file", "tls_key_file", "tls_server_name"} {
 			if t.has(key) {
 				t.warn(key, `has no effect, since tls is "off"`)
 			}
 		}
-	case "require":
-		if t.has("tls_ca_file") {
-			t.warn("tls_ca_file", `has no effect, since tls is "require", which takes whoever answers; write "verify"`)
-		}
+		return
+	}
+	if s.Mode == "require" && t.has("tls_ca_file") {
+		t.warn("tls_ca_file", `has no effect, since tls is "require", which takes whoever answers; write "verify"`)
+	}
+	if s.KeyFile != "" && s.CertFile == "" {
+		t.warn("tls_key_file", "has no effect without tls_cert_file: it is the key of that certificate")
 	}
 }
 
@@ -112,19 +111,21 @@ func (t table) certificate(certFile, keyFile string) (cert []byte, key Secret) {
 	if certFile == "" {
 		return nil, ""
 	}
-	from := "tls_cert_file"
-	if keyFile == "" {
-		keyFile = certFile
-	} else {
-		from = "tls_key_file"
-	}
 	cert = t.pem("tls_cert_file", certFile, nil)
-	text, err := t.readSecret(from, keyFile)
-	if err == nil {
-		_, err = tls.X509KeyPair(cert, text)
+	if cert == nil {
+		return nil, ""
 	}
+	from := "tls_key_file"
+	if keyFile == "" {
+		from, keyFile = "tls_cert_file", certFile
+	}
+	text, err := t.readSecret(from, keyFile)
 	if err != nil {
 		t.wrong(from, "%v", err)
+		return nil, ""
+	}
+	if _, err := tls.X509KeyPair(cert, text); err != nil {
+		t.wrong(from, "%s and the key in %s do not make a pair: %v", certFile, keyFile, err)
 	}
 	return cert, Secret(text)
 }
