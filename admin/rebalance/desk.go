@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// Errors of Start.
 var (
+	// ErrRunning means that one rebalance of the pool has not ended yet.
 	ErrRunning = errors.New("a rebalance of the pool runs already")
-	ErrClosed  = errors.New("the process is about to end")
+	// ErrClosed means that the desk was closed.
+	ErrClosed = errors.New("the process is about to end")
 )
 
 // Desk runs rebalances in the background, one at a time for each pool, and knows
@@ -37,6 +38,8 @@ func (j *job) runs() bool { return j.progress.Ended.IsZero() }
 // Start begins a rebalance of the pool of that name, and returns what it is going
 // to do. by is who asked for it. ended is told how it ended, unless it is nil.
 func (d *Desk) Start(name, by string, o Order, w Work, ended func(Progress)) (Progress, error) {
+	now := time.Now()
+	r := newRun(now, o, w) // without the mutex: it asks w
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -45,8 +48,6 @@ func (d *Desk) Start(name, by string, o Order, w Work, ended func(Progress)) (Pr
 	if j := d.jobs[name]; j != nil && j.runs() {
 		return j.progress, ErrRunning
 	}
-	now := time.Now()
-	r := newRun(now, o, w)
 	ctx, cancel := context.WithCancel(context.Background())
 	j := &job{progress: Foresee(name, nil, o), cancel: cancel, done: make(chan struct{})}
 	j.progress.By, j.progress.Started = by, now
