@@ -290,6 +290,8 @@ func TestResolveIntervalIsLive(t *testing.T) {
 	}
 	d.mustReload(text("50ms"))
 	d.awaitIDs("db/127.0.1.1 db/127.0.1.2")
+	// With the default so many would take longer than eventually waits.
+	eventually(t, "more look-ups", func() bool { return s.asked("db.test") >= asked+10 })
 }
 
 // B161: however long the interval, a failed dial finds the new address.
