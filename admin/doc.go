@@ -8,6 +8,8 @@
 //	entrance    the listeners of one scope: everything, probes alone, /proxy alone
 //	Handler     find (path) -> guard (host, origin, token) -> API or /proxy
 //	API         one handler a path and method; an error changes nothing
+//	/explain    pool.Explain: which backend, why not each other, what happened to it
+//	rebalance   rebalance.Desk: closes sessions in the background, at a rate
 //	/proxy      proxy.Front
 //	/metrics    metrics.Page
 //
@@ -15,6 +17,8 @@
 //
 //   - Changes through the API happen one at a time.
 //   - What a request needs is decided by the listener it came in through.
-//   - A change, made or refused, is one line of the log.
+//   - A change, made or refused, is one line of the log, and so is the end of a
+//     rebalance.
+//   - What runs in the background ends before the server's Close returns.
 //   - A token is compared by its hash, never logged and never forwarded.
 package admin

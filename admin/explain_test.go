@@ -22,7 +22,7 @@ func TestExplain(t *testing.T) {
 	for _, b := range x.Backends {
 		words = append(words, b.Word)
 	}
-	if want := []pool.Word{pool.Draining, pool.Picked, pool.DeletedByIt}; !slices.Equal(words, want) {
+	if want := []pool.Word{pool.Draining, pool.Picked, pool.DeletedByAPI}; !slices.Equal(words, want) {
 		t.Errorf("got %q, want %q", words, want)
 	}
 	a := x.Backends[0]

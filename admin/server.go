@@ -84,9 +84,9 @@ func (s *Server) Serve(ln net.Listener, scope Scope) error { return s.entrances[
 func (s *Server) Active() int64 { return s.proxy.Status(nil, "").Active }
 
 // Drain ends what moves sessions on, refuses new requests through /proxy, stops
-// accepting where nothing else is served, and waits for the requests under way, upgraded connections included.
-// When ctx ends first it cuts what is left, and returns how much that was. The
-// API goes on answering.
+// accepting where nothing else is served, and waits for the requests under way,
+// upgraded connections included. When ctx ends first it cuts what is left, and
+// returns how much that was. The API goes on answering.
 func (s *Server) Drain(ctx context.Context) (cut int) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.rebalances.Close()

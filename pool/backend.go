@@ -10,8 +10,8 @@ type Health int32
 
 const (
 	Unknown Health = iota // no probe has answered yet, or there are none
-	Up
-	Down
+	Up                    // fit for new sessions
+	Down                  // not fit: the probes say so, or without any the dials
 )
 
 // String returns the word used in the API: unknown, up or down.

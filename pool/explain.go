@@ -51,27 +51,28 @@ type Reason struct {
 // Word is why a backend would be picked, or not.
 type Word string
 
+// The words, in the order of how near to a session they are.
 const (
-	Picked      Word = "pick"
-	NextTurns   Word = "next_turns" // usable, but the strategy has another first
-	ByChance    Word = "by_chance"  // usable, and might be picked as well
-	Starting    Word = "starting"   // starts slowly, and sits this turn out
-	Full        Word = "full"
-	OnTrial     Word = "on_trial"   // one session tries it
-	Paused      Word = "paused"     // its dials failed, and sessions wait
-	Backup      Word = "backup"     // of a tier that is not in use
-	OtherZone   Word = "other_zone" // with enough in the zone of the process
-	WeightZero  Word = "weight_zero"
-	Draining    Word = "draining"
-	Maintained  Word = "maint"
-	Downed      Word = "down"
-	HeldOut     Word = "held_out"            // it flaps
-	Ejected     Word = "ejected"             // its sessions went wrong
-	Unprobed    Word = "waiting_first_probe" // init = "probe"
-	Removing    Word = "removing"
-	DeletedByIt Word = "deleted_by_api"
-	KeptOut     Word = "kept_out"    // single = true
-	PassedOver  Word = "passed_over" // usable by itself; a rule of the pool has others used
+	Picked       Word = "pick"                // it would be picked
+	NextTurns    Word = "next_turns"          // usable, but the strategy has another first
+	ByChance     Word = "by_chance"           // usable, and might be picked as well
+	Starting     Word = "starting"            // starts slowly, and sits this turn out
+	Full         Word = "full"                // it is at its max_sessions
+	OnTrial      Word = "on_trial"            // one session tries it
+	Paused       Word = "paused"              // its dials failed, and sessions wait
+	Backup       Word = "backup"              // of a tier that is not in use
+	OtherZone    Word = "other_zone"          // with enough in the zone of the process
+	WeightZero   Word = "weight_zero"         // by the file, or by the API
+	Draining     Word = "draining"            // an operator drains it
+	Maintained   Word = "maint"               // an operator has it in maintenance
+	Downed       Word = "down"                // its probes or dials failed
+	HeldOut      Word = "held_out"            // it flaps
+	Ejected      Word = "ejected"             // its sessions went wrong
+	Unprobed     Word = "waiting_first_probe" // init = "probe"
+	Removing     Word = "removing"            // it is gone from the pool, and has sessions left
+	DeletedByAPI Word = "deleted_by_api"      // it is in the file, and the API removed it
+	KeptOut      Word = "kept_out"            // single = true
+	PassedOver   Word = "passed_over"         // usable by itself; a rule of the pool has others used
 )
 
 // Reasoner is a Picker that can say why it would pick other than a member that is
@@ -191,7 +192,7 @@ func (v view) deletedLocked(listed []Reason) (list []Reason) {
 	for _, d := range v.p.roster.deletions() {
 		same := func(r Reason) bool { return r.ID == d.Spec.ID && r.Address == d.Spec.Address }
 		if !slices.ContainsFunc(listed, same) {
-			list = append(list, Reason{ID: d.Spec.ID, Address: d.Spec.Address, Word: DeletedByIt,
+			list = append(list, Reason{ID: d.Spec.ID, Address: d.Spec.Address, Word: DeletedByAPI,
 				Text: "the file has it, and the API removed it", Since: d.Since})
 		}
 	}

@@ -30,7 +30,7 @@ func TestExplainIsTrue(t *testing.T) {
 			}
 			for _, w := range []pool.Word{
 				pool.Picked, pool.NextTurns, pool.Full, pool.OnTrial, pool.WeightZero, pool.Draining, pool.Maintained,
-				pool.Downed, pool.Ejected, pool.Unprobed, pool.Removing, pool.DeletedByIt, pool.Backup, pool.OtherZone,
+				pool.Downed, pool.Ejected, pool.Unprobed, pool.Removing, pool.DeletedByAPI, pool.Backup, pool.OtherZone,
 			} {
 				if words[w] == 0 && seeds == 100 {
 					t.Errorf("no backend was ever %s: %v", w, words)
@@ -149,7 +149,7 @@ func told(t *testing.T, p *pool.Pool, x pool.Explanation, words map[pool.Word]in
 	n, picks := 0, 0
 	for _, r := range x.Backends {
 		words[r.Word]++
-		if r.Word != pool.DeletedByIt {
+		if r.Word != pool.DeletedByAPI {
 			got = append(got, r.ID+" "+r.Address)
 		} else if !slices.Contains(p.Status().DeletedByAPI, r.ID) {
 			t.Fatalf("%s was not deleted: %+v", r.ID, r)
@@ -321,11 +321,11 @@ func TestExplainTellsOfWhatIsGone(t *testing.T) {
 		want(t, "added", x.Backends[0].Text, "its weight is 0 by the API")
 		want(t, "removed", fmt.Sprint(x.Backends[1]), fmt.Sprint(pool.Reason{ID: "b", Address: "b:1", Word: pool.Removing, Weight: 1, Active: 1,
 			Text: "removed by the API; 1 session left", Since: time.Now()}))
-		want(t, "deleted", fmt.Sprint(x.Backends[2]), fmt.Sprint(pool.Reason{ID: "a", Address: "a:1", Word: pool.DeletedByIt,
+		want(t, "deleted", fmt.Sprint(x.Backends[2]), fmt.Sprint(pool.Reason{ID: "a", Address: "a:1", Word: pool.DeletedByAPI,
 			Text: "the file has it, and the API removed it", Since: time.Now()}))
 		l.Release()
 		x = p.Explain(pool.Query{}, 0)
-		want(t, "b without sessions", x.Backends[2].Word, pool.DeletedByIt)
+		want(t, "b without sessions", x.Backends[2].Word, pool.DeletedByAPI)
 	})
 }
 

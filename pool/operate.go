@@ -9,9 +9,9 @@ import (
 type Admin int32
 
 const (
-	Ready Admin = iota
-	Drain       // no new sessions
-	Maint       // no new sessions and no probes
+	Ready Admin = iota // new sessions, as far as it is fit
+	Drain              // no new sessions
+	Maint              // no new sessions and no probes
 )
 
 // String returns ready, drain or maint.

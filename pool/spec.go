@@ -86,9 +86,9 @@ type Config struct {
 }
 
 // Hooks report what happens inside a pool. Each may be nil. They are called
-// outside the pool's mutex, so they may call the pool, and must not block.
-// Changed, Members, Evict and Panicked are called one at a time, in the order of the changes, by
-// a goroutine that caused one; what a hook causes is reported after it returns.
+// outside the pool's mutex, so they may call the pool, and must not block. All but
+// Suspected are called one at a time, in the order of the changes, by a goroutine
+// that caused one; what a hook causes is reported after it returns.
 type Hooks struct {
 	Changed   func(Change)   // a backend's health, admin state or membership changed
 	Suspected func(*Backend) // a dial failed: probe this backend now
@@ -96,7 +96,7 @@ type Hooks struct {
 	Evict     func(Eviction) // sessions of a backend are to end; called by a timer, too
 	Panicked  func(Panic)    // a panic of the pool began or ended
 	// Conflicted: backends of a pool with Policy.Single began, or ceased, to claim
-	// that they are the one, or it is another of them. Called as Changed is.
+	// that they are the one, or it is another of them.
 	Conflicted func(Conflict)
 }
 
