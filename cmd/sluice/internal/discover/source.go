@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,13 +137,7 @@ func usable(records []*net.SRV) []*net.SRV {
 		return r.Port == 0 || strings.Trim(r.Target, ".") == ""
 	})
 	slices.SortStableFunc(records, func(a, b *net.SRV) int {
-		if a.Priority != b.Priority {
-			return int(a.Priority) - int(b.Priority)
-		}
-		if a.Target != b.Target {
-			return strings.Compare(a.Target, b.Target)
-		}
-		return int(a.Port) - int(b.Port)
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Target, b.Target), cmp.Compare(a.Port, b.Port))
 	})
 	return records[:min(len(records), maxRecords)]
 }
