@@ -28,14 +28,13 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "sluice",
 		Short:         "A layer-4 load balancer for raw TCP services",
-		Version:       fullVersion(),
 		Args:          usage(knownCommand),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:          helpOrVersion,
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(wrongFlag)
-	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().BoolP("version", "v", false, "version for sluice")
 	root.SuggestionsMinimumDistance = 2
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(newRun(), newCheck(), newPlan(), newDiff(), newExplain(), newDemo(), newVersion(), newMan())
@@ -44,6 +43,17 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(newCompletion(), newRebalance())
 	return root
+}
+
+// helpOrVersion is sluice without a command. The version is not cobra's: a template
+// for it brings text/template in, which may call any method by its name, so that the
+// linker keeps those of every library. The binary would be half as large again.
+func helpOrVersion(cmd *cobra.Command, _ []string) error {
+	if wanted, _ := cmd.Flags().GetBool("version"); !wanted {
+		return cmd.Help()
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), fullVersion())
+	return err
 }
 
 // wrongFlag is a mistake in a flag. Other balancers name their file by -f.
