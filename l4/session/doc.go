@@ -2,15 +2,16 @@
 // brain that every engine shares: an engine tells a [Session] what happened and
 // does what it answers.
 //
-// It owns the choice of the next backend and the dial budget ([Route]), the
-// order of a backend's addresses ([Addresses]), the classes of dial faults, the
-// table of endings, timeouts, causes, the record and the line of a listing. It
-// never waits, reads, writes, sleeps or looks at a clock: every call that needs
-// the time is given it.
+// It owns the choice of the next backend and the dial budget ([Route]), how long
+// a client waits for one, the order of a backend's addresses ([Addresses]), the
+// classes of dial faults, the table of endings, timeouts, the age at which a session
+// ends, what it says of its backend in the end, causes, the record and the line of a
+// listing. It never waits, reads, writes, sleeps or looks at a clock: every call
+// that needs the time is given it.
 //
 //	Header, NoHeader         what a client begins with that may tell who it is
 //	Next, Resolved, Dialed   looking for a backend: lookup, dial, relay or end
-//	Queue, Woken, Left       waiting until a backend is free
+//	Queue, Woken, Left       waiting until a backend is free, or held until one is up
 //	Moved, Ended             relaying: go on, half-close, finish or abort
 //	Asked, Expired, Gone     orders, deadlines, and a client that left
 //	Matches, Row             any time: whether it is meant; one line of a listing

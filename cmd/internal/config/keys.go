@@ -32,19 +32,22 @@ var (
 
 	frontendKeys = &keys{name: "frontend", header: "[[frontend]]", parent: rootKeys,
 		known: strings.Fields(`name listen pool attempts connect_timeout dial_budget idle_timeout
-			half_close_timeout keepalive user_timeout max_session_age max_session_age_jitter max_sessions max_sessions_per_client max_rate_per_client
-			allow deny proxy_protocol proxy_protocol_from proxy_header_timeout mode`),
+			half_close_timeout keepalive user_timeout max_session_age max_session_age_jitter
+			max_sessions max_sessions_per_client max_rate_per_client allow deny proxy_protocol proxy_protocol_from
+			proxy_header_timeout mode`),
 		label: strings.Fields("name")}
 
 	keepaliveKeys = &keys{name: "keepalive", header: "keepalive = { ... }", parent: frontendKeys,
 		known: strings.Fields("idle interval count")}
 
 	poolKeys = &keys{name: "pool", header: "[[pool]]", parent: rootKeys,
-		known: strings.Fields(`name strategy ties max_failures retry_after slow_start all_down on_down on_remove
-			drain_timeout send_proxy queue_max queue_timeout hold_timeout release_rate single panic_threshold
-			backup_minimum zone_minimum hash_balance_factor resolve_interval health outliers backend`),
+		known: strings.Fields(`name strategy ties hash_balance_factor slow_start backup_minimum zone_minimum
+			max_failures retry_after all_down panic_threshold single on_down on_remove drain_timeout
+			send_proxy queue_max queue_timeout hold_timeout release_rate resolve_interval
+			health outliers backend`),
 		label: strings.Fields("name")}
 
+	// tls is last, so that a slip in a longer key finds that first.
 	healthKeys = &keys{name: "health", header: "[pool.health]", parent: poolKeys,
 		known: strings.Fields(`probe init interval down_interval timeout rise fall send expect path host status
 			port address role user password_file password_env database max_lag min_replicas wsrep_ready
@@ -72,8 +75,7 @@ var foreign = map[string]string{
 	"maxqueue": "queue_max", "nbthread": "loops", "node": "backend", "proxy_connect_timeout": "connect_timeout",
 	"proxy_next_upstream_tries": "attempts", "proxy_timeout": "idle_timeout", "random": "random_two",
 	"retries": "attempts", "roundrobin": "round_robin", "rr": "round_robin", "server": "backend", "service": "frontend",
-	"slave":  "replica",
-	"source": "source_hash", "stats": "admin", "target": "backend", "tcp_ut": "user_timeout", "threads": "loops",
+	"slave": "replica", "source": "source_hash", "stats": "admin", "target": "backend", "tcp_ut": "user_timeout", "threads": "loops",
 	"timeout_check": "timeout", "timeout_client": "idle_timeout", "timeout_connect": "connect_timeout",
 	"timeout_queue": "queue_timeout", "timeout_server": "idle_timeout", "timeout_tunnel": "idle_timeout",
 	"upstream": "pool", "vip": "frontend", "whitelist": "allow", "worker": "loops", "worker_connections": "max_sessions",
