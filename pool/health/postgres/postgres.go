@@ -53,7 +53,7 @@ func Probe(dial health.Dial, o Options) health.Probe {
 		}
 		defer c.Close()
 		defer context.AfterFunc(ctx, func() { c.Close() })()
-		set, err := o.library(c, t)
+		set, err := o.library(health.Bounded(c), t)
 		if err != nil {
 			return err
 		}

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -66,7 +67,7 @@ func Probe(dial health.Dial, o Options) health.Probe {
 			}
 			c = encrypted
 		}
-		a, err := o.ask(ctx, c)
+		a, err := o.ask(ctx, &wire{Conn: health.Bounded(c)})
 		if err != nil {
 			return err
 		}
@@ -143,5 +144,6 @@ func (o Options) refusal(err error) error {
 	if errors.As(err, &said) {
 		return errors.New(health.Said(err.Error(), o.Password))
 	}
-	return fmt.Errorf("no answer: got %s", health.Said(health.Ending(err), o.Password))
+	text := strings.TrimPrefix(health.Ending(err), "redis: Conn is in a bad state: ")
+	return fmt.Errorf("no answer: got %s", health.Said(text, o.Password))
 }
