@@ -34,8 +34,8 @@ func (d *comparison) policies() {
 	e.Alter("max_failures", old.MaxFailures, pol.MaxFailures)
 	e.Alter("retry_after", old.RetryAfter, pol.RetryAfter)
 	e.Alter("slow_start", old.SlowStart, pol.SlowStart)
-	e.Alter("on_down", onDown(old.CloseDown), onDown(pol.CloseDown))
-	e.Alter("on_remove", onRemove(old.CloseGone), onRemove(pol.CloseGone))
+	e.Alter("on_down", either(old.CloseDown, "close", "keep"), either(pol.CloseDown, "close", "keep"))
+	e.Alter("on_remove", either(old.CloseGone, "close", "drain"), either(pol.CloseGone, "close", "drain"))
 	e.Alter("drain_timeout", old.DrainFor, pol.DrainFor)
 	e.Alter("send_proxy", proxyVersion(old.SendProxy), proxyVersion(pol.SendProxy))
 	e.Alter("queue_max", old.QueueMax, pol.QueueMax)
@@ -47,38 +47,18 @@ func (d *comparison) policies() {
 	e.Alter("backup_minimum", old.BackupMin, pol.BackupMin)
 	e.Alter("zone", old.Zone, pol.Zone)
 	e.Alter("zone_minimum", old.ZoneMin, pol.ZoneMin)
-	e.Alter("all_down", allDown(old.TryAll), allDown(pol.TryAll))
-	e.Alter("active probes", onOff(old.Probed), onOff(pol.Probed))
+	e.Alter("all_down", either(old.TryAll, "try", "refuse"), either(pol.TryAll, "try", "refuse"))
+	e.Alter("active probes", either(old.Probed, "on", "off"), either(pol.Probed, "on", "off"))
 	e.Alter("init", old.Init, pol.Init)
 	d.pool(e, func() { d.p.adoptLocked(pol) })
 }
 
-func allDown(try bool) string {
-	if try {
-		return "try"
-	}
-	return "refuse"
-}
-
-func onDown(ends bool) string {
-	if ends {
-		return "close"
-	}
-	return "keep"
-}
-
-func onRemove(ends bool) string {
-	if ends {
-		return "close"
-	}
-	return "drain"
-}
-
-func onOff(on bool) string {
+// either is how the file says whether something is on.
+func either(on bool, yes, no string) string {
 	if on {
-		return "on"
+		return yes
 	}
-	return "off"
+	return no
 }
 
 func proxyVersion(n int) string {

@@ -35,6 +35,14 @@ func adminFlags(cmd *cobra.Command) *remote.Options {
 	return o
 }
 
+// printJSON writes a value as people can read it, too.
+func printJSON(out io.Writer, value any) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(value)
+}
+
 // diff is one call of the command.
 type diff struct {
 	at            *remote.Options
@@ -135,10 +143,7 @@ func (d *diff) runForget(ctx context.Context, c *remote.Client, out io.Writer) e
 // print writes a list: as JSON under a name, or one line each after a word.
 func (d *diff) print(out io.Writer, name, word string, list []pool.Difference) error {
 	if d.json {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(map[string][]pool.Difference{name: list})
+		return printJSON(out, map[string][]pool.Difference{name: list})
 	}
 	for _, e := range list {
 		e.File, e.Running = plain(e.File), plain(e.Running)

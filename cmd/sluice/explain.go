@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -63,10 +62,7 @@ func (x *explain) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if x.json {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(answer)
+		return printJSON(out, answer)
 	}
 	_, err = io.WriteString(out, explanation(answer, time.Local))
 	return err

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,9 +33,7 @@ func newPlan() *cobra.Command {
 			return err
 		}
 		if *asJSON {
-			e := json.NewEncoder(cmd.OutOrStdout())
-			e.SetIndent("", "  ")
-			return e.Encode(done)
+			return printJSON(cmd.OutOrStdout(), done)
 		}
 		return printPlan(cmd.OutOrStdout(), done)
 	}

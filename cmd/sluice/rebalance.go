@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -76,10 +75,7 @@ func (m *mover) run(ctx context.Context, out io.Writer, name string) error {
 		return err
 	}
 	if m.json {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(p)
+		return printJSON(out, p)
 	}
 	_, err = io.WriteString(out, movement(p))
 	return err

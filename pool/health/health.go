@@ -4,7 +4,8 @@
 // schedule, and tells the pool what follows. It owns schedules and streaks of
 // results; the verdicts themselves belong to the pool. It does not know sockets
 // or protocols: those are in the [Probe] that it is given, such as [TCP],
-// [Ask] and [HTTP].
+// [Ask] and [HTTP]. Probes that need a library are packages of their own below
+// this one: redis, postgres and mysql.
 //
 //	Run -- one goroutine per backend: probe, judge, pool.SetHealth, wait
 //	        ^ Sync: the pool's membership changed
@@ -14,7 +15,8 @@
 //
 //   - No backend is probed twice at the same time.
 //   - No lock is held during a probe.
-//   - Nothing runs any more when Run has returned.
+//   - Nothing runs any more when Run has returned, what probes left for
+//     [Afterwards] included.
 package health
 
 import (
