@@ -3,6 +3,7 @@ package session_test
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"sluice/l4/session"
 )
@@ -39,6 +40,28 @@ func (z *fuzz) atMost() int64 {
 
 // half reports whether one side is over.
 func (z *fuzz) half() bool { return z.HalfClosed() || z.broken != [2]bool{} }
+
+// progressed notes progress, before which no queue was looked at.
+func (z *fuzz) progressed() { z.progress, z.queues = z.now, [2]int{} }
+
+// over returns why a look at the queues may end the relay, "" if it must not.
+func (z *fuzz) over(unsent [2]int) session.Cause {
+	limit, cause := z.set.IdleTimeout, session.Idle
+	if half := z.set.HalfCloseTimeout; z.half() && half != 0 && (limit == 0 || half <= limit) {
+		limit, cause = half, session.HalfCloseTimeout
+	}
+	if limit > 0 && unsent != z.queues {
+		z.progress, z.queues = z.now, unsent
+	}
+	if limit > 0 && z.now.Sub(z.progress) >= limit+z.lag {
+		return cause
+	}
+	youngest := z.set.MaxAge - z.set.MaxAge*time.Duration(z.set.AgeJitter)/100
+	if z.set.MaxAge > 0 && z.now.Sub(began) >= youngest {
+		return session.MaxAge
+	}
+	return ""
+}
 
 // checkDeadline wants a deadline wherever something is waited for.
 func (z *fuzz) checkDeadline() {
