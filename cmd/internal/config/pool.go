@@ -185,7 +185,7 @@ func (t table) adviseBackends(specs []pool.Spec) {
 	case len(specs) == 0:
 		t.warn("", "has no backend; every session is refused, or held for hold_timeout, until one is added by the API")
 	case !slices.ContainsFunc(specs, func(s pool.Spec) bool { return s.Weight > 0 }):
-		t.warn("", "every backend has weight 0; every session is refused")
+		t.warn("", "every backend has weight 0; every session is refused, or held for hold_timeout")
 	}
 }
 
