@@ -298,6 +298,39 @@ func TestHeldSessionKeepsItsPlace(t *testing.T) {
 	release(ws)
 }
 
+// So does one that comes back behind another that failed as well: it waits for the
+// next try, and not for room.
+func TestHeldSessionComesBackBehindAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := setup(t, "a", held(0))
+		var ws []*waiter
+		for range 4 {
+			w := &waiter{}
+			f.Acquire(&w.lease, pool.Query{})
+			ws = append(ws, w)
+		}
+		for i := range ws {
+			ws[i] = back(f.Pool, ws[i])
+		}
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		want(t, "after a pause", served(ws), "0a")
+		time.Sleep(400 * time.Millisecond)
+		synctest.Wait()
+		want(t, "after the next", served(ws), "0a 1a")
+		ws[0] = back(f.Pool, ws[0])
+		ws[1] = back(f.Pool, ws[1])
+		for i, w := range ws {
+			want(t, fmt.Sprint("patience of ", i), w.place.Patience(), 30*time.Second)
+		}
+		want(t, "held", f.Status().Held, 4)
+		time.Sleep(800 * time.Millisecond)
+		synctest.Wait()
+		want(t, "the next try", served(ws), "0a")
+		release(ws)
+	})
+}
+
 // A request that some backend may have acted on does not wait for one to be
 // eligible, nor go on to when that is what it comes to.
 func TestWhoDoesNotHold(t *testing.T) {
