@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/l4/l4test"
+	"sluice/l4/session"
 	"sluice/pool"
 	"sluice/pool/balance"
 )
@@ -25,8 +26,12 @@ func TestEveryStrategyServesEverybody(t *testing.T) {
 						if dead && n == 1 {
 							continue
 						}
-						s := setup{strategy: strategy, drop: true, policy: pool.Policy{
+						s := setup{strategy: strategy, drop: true, set: patient(), policy: pool.Policy{
 							MaxFailures: 3, RetryAfter: time.Hour, QueueMax: 100 * limit, QueueFor: time.Hour,
+						}, record: func(rec session.Record) {
+							if !rec.Cause.Normal() && rec.Cause != session.Shutdown {
+								t.Errorf("%s after %+v", rec.Cause, rec.Attempts)
+							}
 						}}
 						for i := range n {
 							addr := l4test.Serve(t, l4test.Tag("A")).Addr
@@ -41,6 +46,13 @@ func TestEveryStrategyServesEverybody(t *testing.T) {
 			}
 		}
 	})
+}
+
+// patient are settings under which no dial fails for want of a processor.
+func patient() session.Settings {
+	s := defaults()
+	s.ConnectTimeout, s.DialBudget = l4test.Patience, 3*l4test.Patience
+	return s
 }
 
 func serveEverybody(t *testing.T, r *rig) {
