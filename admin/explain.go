@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -38,7 +39,21 @@ func (s *Server) explain(c *call) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	return http.StatusOK, Explained{time.Now(), p.Explain(q, n)}, nil
+	x := Explained{time.Now(), p.Explain(q, n)}
+	x.Notes = append(x.Notes, unanswered(s.src.Names(p))...)
+	return http.StatusOK, x, nil
+}
+
+// unanswered says which names cannot be looked up: a backend that was never found
+// is in no list.
+func unanswered(names []Name) (notes []string) {
+	for _, n := range names {
+		if n.Error != "" {
+			notes = append(notes, fmt.Sprintf("no answer for the name of %s since %s, so what it stands for stays as it was (%d): %s",
+				n.ID, n.Since.UTC().Format(time.DateTime+" UTC"), len(n.Found), n.Error))
+		}
+	}
+	return notes
 }
 
 // address takes the address of a client, as a pool is told of it.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"sluice/l4/l4test"
 	"sluice/pool"
@@ -60,5 +61,20 @@ func TestExplainNeedsAReadToken(t *testing.T) {
 	for _, path := range []string{"/explain", "/backends/a/events"} {
 		r.do("GET", path, "").want(t, 401, "")
 		r.do("GET", path, "", readToken).want(t, 200, "")
+	}
+}
+
+// A backend that was never found under its name is in no list of backends: the
+// notes say so.
+func TestExplainNamesWhatCannotBeLookedUp(t *testing.T) {
+	r := start(t, Settings{}, newPool(t, "web"))
+	r.names = map[string][]Name{"web": {
+		{ID: "db", Error: "no such host", Since: time.Date(2026, 11, 30, 3, 0, 0, 0, time.UTC)},
+		{ID: "well", Found: []string{"10.0.0.1:80"}},
+	}}
+	x := decode[Explained](t, r.do("GET", "/explain", "").want(t, 200, ""))
+	want := "no answer for the name of db since 2026-11-30 03:00:00 UTC, so what it stands for stays as it was (0): no such host"
+	if len(x.Notes) != 1 || x.Notes[0] != want {
+		t.Errorf("got %q, want %q", x.Notes, want)
 	}
 }

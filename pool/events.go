@@ -31,6 +31,8 @@ const (
 )
 
 const (
+	// failedProbe begins the text of a probe that failed.
+	failedProbe = "failed: "
 	// maxEvents is how many events are kept of each backend. Specified.
 	maxEvents = 50
 	// maxEventText bounds the text of one, so that a thousand backends that tell
@@ -57,7 +59,8 @@ func (es *events) noteAt(at time.Time, kind EventKind, text string) {
 	text = brief(text)
 	es.mu.Lock()
 	defer es.mu.Unlock()
-	if e := es.newestLocked(kind); e != nil && e.Text == text {
+	if e := es.newestLocked(kind); e != nil && e.repeats(text) {
+		e.Text = text
 		e.Count++
 		e.Last = at
 		return
@@ -71,6 +74,26 @@ func (es *events) noteAt(at time.Time, kind EventKind, text string) {
 	es.next = (es.next + 1) % maxEvents
 }
 
+// repeats reports whether a text says the same as the event again. A result may
+// have other numbers in it each time, such as a lag that grows: of these the newest
+// are kept, or a minute of them would be all that is known.
+func (e *Event) repeats(text string) bool {
+	if e.Kind != EventProbe && e.Kind != EventDial {
+		return e.Text == text
+	}
+	return numberless(e.Text) == numberless(text)
+}
+
+// numberless is a text without its digits.
+func numberless(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
 // newestLocked returns the newest event of a kind, nil if there is none.
 func (es *events) newestLocked(kind EventKind) *Event {
 	for i := range es.list {
@@ -78,6 +101,17 @@ func (es *events) newestLocked(kind EventKind) *Event {
 		if e.Kind == kind {
 			return e
 		}
+	}
+	return nil
+}
+
+// newest returns a copy of the newest event of a kind, nil if there is none.
+func (es *events) newest(kind EventKind) *Event {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	if e := es.newestLocked(kind); e != nil {
+		found := *e
+		return &found
 	}
 	return nil
 }
@@ -130,7 +164,7 @@ func sourceless(text string) string {
 func (b *Backend) NoteProbe(err error) {
 	text := "passed"
 	if err != nil {
-		text = "failed: " + sourceless(err.Error())
+		text = failedProbe + sourceless(err.Error())
 	}
 	b.events.note(EventProbe, text)
 }

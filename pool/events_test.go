@@ -220,3 +220,15 @@ func BenchmarkExplain(b *testing.B) {
 		})
 	}
 }
+
+// A replica says of each second how far it lags. That is one event, with what it
+// said last, and not fifty that push out when it went down.
+func TestEventsOfAGrowingLagAreOne(t *testing.T) {
+	p := newPool(t, config(t, "a", pool.Policy{Probed: true}))
+	a := backend(t, p, "a")
+	for lag := range 200 {
+		a.NoteProbe(fmt.Errorf("lags %ds, more than 5s", lag))
+	}
+	want(t, "events", events(t, p, "a"), `state up: configured in the file
+probe failed: lags 199s, more than 5s x200`)
+}

@@ -147,7 +147,7 @@ func (v view) outcome(x *Explanation) {
 		patience = v.s.policy.HoldFor
 	}
 	x.Queue.AtMost = patience.String()
-	x.Outcome, x.Text = "waits", fmt.Sprintf("a new session waits for %v at most, behind %d others: %v", patience, x.Queue.Waiting, err)
+	x.Outcome, x.Text = "waits", fmt.Sprintf("a new session waits for %v at most, behind %s: %v", patience, count(x.Queue.Waiting, "other"), err)
 }
 
 // view is what reasons are found in: one snapshot, and what it would pick.

@@ -1,6 +1,9 @@
 package pool
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // chosenFrom says what keeps a member of the snapshot from being the pick.
 func (v view) chosenFrom(r *Reason, e *entry, m *Member) {
@@ -91,9 +94,19 @@ func (e *entry) unfit(pol Policy) (r Reason) {
 	case e.verdict.Reason == "":
 		r.Word, r.Text, r.Since = Downed, `init = "down", and it has not passed enough probes yet`, e.last.At
 	default:
-		r.Word, r.Text, r.Since, r.Until = Downed, e.verdict.Reason, e.verdict.At, e.flap.until
+		r.Word, r.Text, r.Since, r.Until = Downed, e.verdict.Reason+e.foundSince(), e.verdict.At, e.flap.until
 	}
 	return r
+}
+
+// foundSince is what the newest probe found of a member that is down, where its
+// verdict does not say that: what took it out may not be what keeps it out.
+func (e *entry) foundSince() string {
+	p := e.events.newest(EventProbe)
+	if p == nil || strings.Contains(sourceless(e.verdict.Reason), strings.TrimPrefix(p.Text, failedProbe)) {
+		return ""
+	}
+	return "; the last probe " + p.Text
 }
 
 // unwanted says which order keeps new sessions out.

@@ -50,6 +50,7 @@ type BackendStatus struct {
 	BytesToClient int64      `json:"bytes_to_client"`
 	DrainEnds     time.Time  `json:"drain_ends,omitzero"` // when the sessions of one that is drained or removed end; zero: not by order
 	LastChange    LastChange `json:"last_change"`
+	LastProbe     *Event     `json:"last_probe,omitempty"`   // the newest result, and since when it is the same; nil: none yet
 	Effective     float64    `json:"effective_weight"`       // less while it starts slowly
 	Starting      bool       `json:"starting"`               // slow_start is under way
 	HeldUntil     time.Time  `json:"held_until,omitzero"`    // it flaps, and gets nothing before
@@ -162,6 +163,7 @@ func (e *entry) status(state, admin string) BackendStatus {
 		BytesToClient: toClient,
 		DrainEnds:     e.ends,
 		LastChange:    e.last,
+		LastProbe:     e.events.newest(EventProbe),
 		FailuresBy:    e.failures.byReason(),
 		Dials:         e.dials.durations(),
 	}

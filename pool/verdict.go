@@ -6,17 +6,33 @@ import (
 )
 
 // SetHealth records a verdict with its evidence and reports whether it changed
-// anything. A verdict on a backend that was removed changes nothing.
+// anything. A verdict on a backend that was removed changes nothing. That one which
+// counts as down from the start is down is told the first time.
 func (p *Pool) SetHealth(b *Backend, h Health, reason string) bool {
 	p.mu.Lock()
 	defer p.unlock()
 	e := p.roster.of(b)
-	if e == nil || e.Health() == h {
+	if e == nil {
+		return false
+	}
+	if e.Health() == h {
+		p.stillDownLocked(e, h, reason)
 		return false
 	}
 	p.judgeLocked(e, h, reason)
 	p.publishLocked()
 	return true
+}
+
+// stillDownLocked tells, once, what keeps a member down that has been so since it
+// was configured (InitDown): until then nothing says why.
+func (p *Pool) stillDownLocked(e *entry, h Health, reason string) {
+	if h != Down || e.verdict.Reason != "" {
+		return
+	}
+	e.verdict = LastChange{time.Now(), reason}
+	state := e.summary(p.policy)
+	p.tellLocked(e, state, state, reason)
 }
 
 // judgeLocked changes the health of a member. Coming back is a fresh start: the

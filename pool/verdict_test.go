@@ -328,3 +328,32 @@ func TestCloseStopsRetryTimers(t *testing.T) {
 		want(t, "Eligible", f.Eligible(), 0)
 	})
 }
+
+// A backend that counts as down from the start is told once why it stays so, in
+// the status and to the log: "configured in the file" helps nobody at night.
+func TestDownFromTheStartSaysWhy(t *testing.T) {
+	f := setup(t, "a", pool.Policy{Probed: true, Init: pool.InitDown})
+	a := f.Probed()[0]
+	f.changes = nil
+	for range 2 {
+		want(t, "changed", f.SetHealth(a, pool.Down, "1 probe failed: wrong password"), false)
+	}
+	want(t, "reason", row(t, f.Pool, "a").LastChange.Reason, "1 probe failed: wrong password")
+	if len(f.changes) != 1 || f.changes[0].From != "down" || f.changes[0].To != "down" {
+		t.Errorf("got %+v, want one line about it", f.changes)
+	}
+}
+
+// What took a backend out may not be what keeps it out.
+func TestTheNewestProbeIsShown(t *testing.T) {
+	f := setup(t, "a b", pool.Policy{Probed: true})
+	a := backend(t, f.Pool, "a")
+	want(t, "before any probe", row(t, f.Pool, "a").LastProbe == nil, true)
+	a.NoteProbe(errors.New("refused"))
+	f.SetHealth(a, pool.Down, "first probe failed: refused")
+	text := func() string { return f.Explain(pool.Query{}, 0).Backends[0].Text }
+	want(t, "text", text(), "first probe failed: refused")
+	a.NoteProbe(errors.New("wrong password"))
+	want(t, "text later", text(), "first probe failed: refused; the last probe failed: wrong password")
+	want(t, "in the status", row(t, f.Pool, "a").LastProbe.Text, "failed: wrong password")
+}

@@ -30,6 +30,9 @@ func judge(s streak, h pool.Health, passed bool, pol Policy) (streak, pool.Healt
 	return s, h
 }
 
+// began reports whether a result is the first failure in a row under health h.
+func (s streak) began(h pool.Health, err error) bool { return s.of == h && err != nil && s.length == 1 }
+
 // evidence is the reason of a verdict: the results that led to it.
 func evidence(s streak, err error) string {
 	switch {

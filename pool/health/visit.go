@@ -83,7 +83,7 @@ func (m *Monitor) check(v *visit) {
 	before := v.backend.Health()
 	var after pool.Health
 	v.streak, after = judge(v.streak, before, err == nil, pol)
-	if after != before {
+	if after != before || v.streak.began(pool.Down, err) {
 		m.pool.SetHealth(v.backend, after, evidence(v.streak, err))
 	}
 }
