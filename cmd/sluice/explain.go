@@ -35,7 +35,7 @@ func newExplain() *cobra.Command {
 		Example: "sluice explain --pool db --client 10.0.0.7 --events",
 	}
 	x := explain{at: adminFlags(cmd)}
-	cmd.Flags().StringVar(&x.pool, "pool", "", "the `pool` (default: the only one)")
+	cmd.Flags().StringVar(&x.pool, "pool", "", "only this `pool` (default: all of them)")
 	cmd.Flags().StringVar(&x.client, "client", "", "`IP` address of the client, where the strategy goes by it")
 	cmd.Flags().BoolVar(&x.events, "events", false, "show what happened to the backends of late, too")
 	cmd.Flags().BoolVar(&x.json, "json", false, "print the answer of the admin side")
@@ -48,14 +48,31 @@ func (x *explain) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	query := url.Values{"events": {"0"}}
+	names := []string{x.pool}
+	if x.pool == "" {
+		if names, err = poolNames(ctx, c); err != nil {
+			return err
+		}
+	}
+	for i, name := range names {
+		if i > 0 && !x.json {
+			fmt.Fprintln(out)
+		}
+		if err := x.show(ctx, c, name, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show asks about one pool, and writes the answer.
+func (x *explain) show(ctx context.Context, c *remote.Client, name string, out io.Writer) error {
+	query := url.Values{"pool": {name}, "events": {"0"}}
 	if x.events {
 		query.Set("events", "all")
 	}
-	for key, value := range map[string]string{"pool": x.pool, "client": x.client} {
-		if value != "" {
-			query.Set(key, value)
-		}
+	if x.client != "" {
+		query.Set("client", x.client)
 	}
 	var answer admin.Explained
 	if err := c.Call(ctx, http.MethodGet, "/explain?"+query.Encode(), nil, &answer); err != nil {
@@ -64,7 +81,7 @@ func (x *explain) run(ctx context.Context, out io.Writer) error {
 	if x.json {
 		return printJSON(out, answer)
 	}
-	_, err = io.WriteString(out, explanation(answer, time.Local))
+	_, err := io.WriteString(out, explanation(answer, time.Local))
 	return err
 }
 

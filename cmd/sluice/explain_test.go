@@ -175,3 +175,14 @@ func TestExplainOfWhatThereIsNot(t *testing.T) {
 		}
 	}
 }
+
+// Who does not name a pool is shown each of them.
+func TestExplainOfAllPools(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t, head+frontendText("web", free, "p")+probedPool("", "", "A=127.0.0.1:1")+
+		strings.Replace(probedPool("", "", "B=127.0.0.1:1"), `"p"`, `"q"`, 1))
+	status, out, errs := sluiceRun(t, "explain", "--admin", d.admin)
+	if status != 0 || !strings.HasPrefix(out, "pool p, ") || !strings.Contains(out, "\n\npool q, ") {
+		t.Errorf("got %d and\n%s%s", status, out, errs)
+	}
+}

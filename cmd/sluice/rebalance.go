@@ -86,18 +86,24 @@ func onlyPool(ctx context.Context, c *remote.Client, name string) (string, error
 	if name != "" {
 		return name, nil
 	}
-	var status struct{ Pools []pool.Status }
-	if err := c.Call(ctx, http.MethodGet, "/status", nil, &status); err != nil {
+	names, err := poolNames(ctx, c)
+	if err != nil {
 		return "", err
-	}
-	var names []string
-	for _, p := range status.Pools {
-		names = append(names, p.Name)
 	}
 	if len(names) != 1 {
 		return "", fmt.Errorf("name one of the pools: %s", strings.Join(names, ", "))
 	}
 	return names[0], nil
+}
+
+// poolNames asks for the names of all pools.
+func poolNames(ctx context.Context, c *remote.Client) (names []string, err error) {
+	var status struct{ Pools []pool.Status }
+	err = c.Call(ctx, http.MethodGet, "/status", nil, &status)
+	for _, p := range status.Pools {
+		names = append(names, p.Name)
+	}
+	return names, err
 }
 
 // movement is a progress for people.

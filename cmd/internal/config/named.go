@@ -1,6 +1,9 @@
 package config
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Files returns the other files that c is made from, as it names them, each once
 // and in order: tokens, passwords, certificates and their keys.
@@ -26,6 +29,21 @@ func NamedFiles(path string) ([]string, bool) {
 		return nil, false
 	}
 	return c.Files(), true
+}
+
+// LoadAdmin reads [admin] of the configuration at path, without its tokens. It opens
+// no file that is named there: who asks a balancer that runs need not be allowed to
+// read its passwords and keys.
+func LoadAdmin(path string) (Admin, error) {
+	text, _, err := readFile(path, maxSize)
+	if err != nil {
+		return Admin{}, fmt.Errorf("configuration: %w", err)
+	}
+	c, err := Sketch(path, text, nil)
+	if err != nil {
+		return Admin{}, err
+	}
+	return c.Admin, nil
 }
 
 // mayOpen reports whether a file that is named may be opened; "" is none.

@@ -44,7 +44,8 @@ func (r *Resolver) Addresses(ctx context.Context, host string) ([]netip.Addr, er
 	plain := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, r.server)
 	}}
-	return plain.LookupNetIP(ctx, "ip", host)
+	addrs, err := plain.LookupNetIP(ctx, "ip", host)
+	return addrs, r.named(err)
 }
 
 // Source returns where names that stand for many addresses are looked up: by TCP
@@ -68,7 +69,19 @@ func (r *Resolver) judge(err error) error {
 	if e, ok := err.(*net.DNSError); ok && e.IsTimeout {
 		r.avoidTCP()
 	}
-	return err
+	return r.named(err)
+}
+
+// named has an error name the server that was asked: Go names one of the system's,
+// whoever was dialed instead.
+func (r *Resolver) named(err error) error {
+	e, ok := err.(*net.DNSError)
+	if !ok || r.server == "" || e.Server == "" {
+		return err
+	}
+	ours := *e // the error may be shared with others who ask
+	ours.Server = r.server
+	return &ours
 }
 
 func (r *Resolver) avoidTCP() { r.udp.Store(time.Now().Add(udpFor).UnixNano()) }

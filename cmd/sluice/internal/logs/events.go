@@ -182,7 +182,8 @@ func (l *Logs) Conflict(c pool.Conflict) {
 		zap.String("chosen", c.Chosen), zap.String(Reason, c.Reason))
 }
 
-// byAPI ends the reason of each transition that the API caused.
+// byAPI ends the reason of each transition that the API caused, or comes before who
+// asked for it, in parentheses.
 const byAPI = " by the API"
 
 // levelOf keeps a start quiet: that a backend which counted as up is up is no
@@ -193,7 +194,7 @@ func levelOf(c pool.Change) zapcore.Level {
 	switch {
 	case c.From == "down" && c.To == "down":
 		return zap.InfoLevel
-	case c.From == c.To, strings.HasSuffix(c.Reason, byAPI):
+	case c.From == c.To, strings.HasSuffix(c.Reason, byAPI), strings.Contains(c.Reason, byAPI+" ("):
 		return zap.DebugLevel
 	case c.To == "down":
 		return zap.WarnLevel

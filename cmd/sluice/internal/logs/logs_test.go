@@ -155,6 +155,8 @@ func TestTransitionLevels(t *testing.T) {
 		{"drain", "drain", "3 probes in a row failed", "debug"},
 		{"up", "drain", "set to drain by the API", "debug"},
 		{"drain", "down", "set to ready by the API", "debug"},
+		{"maint", "down", "set to ready by the API (127.0.0.1:5000)", "debug"},
+		{"", "up", "added by the API before a restart", "info"},
 		{"removing", "removed", "its last session ended", "info"},
 	} {
 		if got := levelOf(pool.Change{From: c.from, To: c.to, Reason: c.reason}).String(); got != c.level {

@@ -58,16 +58,15 @@ func (r *Refused) Error() string { return r.Text }
 func New(o Options) (*Client, error) {
 	var set config.Admin
 	if o.Admin == "" {
-		c, err := config.Load(o.Config)
-		if err != nil {
+		var err error
+		if set, err = config.LoadAdmin(o.Config); err != nil {
 			return nil, err
 		}
-		set = c.Admin
 	}
-	tokens := set.Settings.Tokens
-	if o.TokenFile != "" {
+	var tokens []admin.Token
+	if path := cmp.Or(o.TokenFile, set.TokenFile); path != "" {
 		var err error
-		if tokens, err = config.Tokens(o.TokenFile); err != nil {
+		if tokens, err = config.Tokens(path); err != nil {
 			return nil, fmt.Errorf("token file: %w", err)
 		}
 	}
@@ -163,7 +162,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, body any) (t
 	}
 	a, err := c.http.Do(r)
 	if err != nil {
-		return nil, 0, fmt.Errorf("no answer of the admin side: %w", err)
+		return nil, 0, fmt.Errorf("no answer of the admin side; does sluice run there, or is it elsewhere (-c, --admin)? %w", err)
 	}
 	defer a.Body.Close()
 	text, err = io.ReadAll(io.LimitReader(a.Body, maxAnswer))

@@ -66,9 +66,10 @@ func TestTokenIsSent(t *testing.T) {
 		fmt.Fprint(w, `{"n": 3}`)
 	}))
 	defer s.Close()
+	health := "[pool.health]\nprobe = \"redis\"\npassword_file = \"/does/not/exist\"\n" // of those who ask nobody needs it
 	secret := file(t, "tokens", "read eyes-eyes-eyes-eyes\noperate hands-hands-hands\n")
 	eyes := file(t, "eyes", "read only-only-only-only\n")
-	text := file(t, "config.toml", fmt.Sprintf("[admin]\nlisten = %q\ntoken_file = %q\n", s.Listener.Addr(), secret)+rest)
+	text := file(t, "config.toml", fmt.Sprintf("[admin]\nlisten = %q\ntoken_file = %q\n", s.Listener.Addr(), secret)+rest+health)
 	for _, c := range []struct {
 		o    Options
 		want string
