@@ -427,6 +427,35 @@ func TestSlowLooksAreFewer(t *testing.T) {
 	})
 }
 
+// A look during which the machine stood still holds up the next no longer than a
+// few sessions are worth, and they do not all end at once then.
+func TestOneSlowLookHoldsUpLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t, newPool(t, byName(t, "least_connections"), "1 1"))
+		c.fill(600, 0)
+		w, looks := c.work(), 0
+		w.End = func(m session.Match, n int) int {
+			if looks++; looks == 2 {
+				time.Sleep(30 * time.Second)
+			}
+			if n > 10*int(2*longestStep/time.Second) {
+				t.Errorf("look %d is to end %d sessions", looks, n)
+			}
+			return c.end(m, n)
+		}
+		var d Desk
+		ended := make(chan Progress)
+		if _, err := d.Start("p", "", Order{Rate: 10}, w, func(p Progress) { ended <- p }); err != nil {
+			t.Fatal(err)
+		}
+		got := <-ended
+		if took := got.Ended.Sub(got.Started); got.State != Even || got.Closed != 300 || took > time.Minute+settleTime+longestStep {
+			t.Errorf("%+v after %v", got, took)
+		}
+		c.disperse()
+	})
+}
+
 // It ends by itself with its pool.
 func TestEndsWithThePool(t *testing.T) {
 	for _, over := range []State{Removed, Shutdown} {

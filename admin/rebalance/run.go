@@ -17,6 +17,10 @@ const (
 	// lookShare is the part of the time that looking may take: a step is so many
 	// times as long as its work. Chosen.
 	lookShare = 20
+	// longestStep bounds that: after a look during which the process stood still it
+	// would close nobody for minutes, and as many at once as were due since. Chosen:
+	// what comes at once is bearable at any rate that is bearable.
+	longestStep = 2 * time.Second
 	// settleTime is how long a session that was told to end may be counted: its
 	// linger, and as long again as its client may take to come back. Chosen.
 	settleTime = session.LingerTime + 500*time.Millisecond
@@ -82,7 +86,9 @@ func newRun(now time.Time, o Order, w Work) *run {
 }
 
 // pace sets the next step, after one whose work took so long.
-func (r *run) pace(took time.Duration) { r.step = max(shortestStep, r.each+1, lookShare*took) }
+func (r *run) pace(took time.Duration) {
+	r.step = max(shortestStep, r.each+1, min(lookShare*took, longestStep))
+}
 
 // turn does what is due, and perhaps finishes.
 func (r *run) turn(now time.Time) {
