@@ -7,7 +7,7 @@ import "time"
 const rampSteps = 16
 
 // shortestStep bounds the rate of these snapshots. Measured: the longest schedule
-// of round_robin takes 80 ms to build.
+// of round_robin takes 17 ms to build.
 const shortestStep = 100 * time.Millisecond
 
 // ramp is how a member gets its share. It starts slowly when it comes up after

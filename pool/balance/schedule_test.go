@@ -89,8 +89,8 @@ func TestReduced(t *testing.T) {
 		{[]int{4, 4, 4}, nil},
 		{[]int{3, 1}, []uint64{3, 1}},
 		{[]int{600, 200, 400}, []uint64{3, 1, 2}},
-		{[]int{1, longest}, []uint64{1, longest - 1}},             // scaled, to at least 1
-		{[]int{longest, longest, 1}, []uint64{524287, 524287, 1}}, // half of longest each
+		{[]int{1, longest}, []uint64{1, longest - 1}}, // scaled, to at least 1
+		{[]int{longest, longest, 1}, []uint64{longest/2 - 1, longest/2 - 1, 1}}, // half of longest each
 	} {
 		var ms []*pool.Member
 		for _, w := range c.weights {
@@ -120,10 +120,11 @@ func TestScaledWeightsStaySmall(t *testing.T) {
 func BenchmarkSchedule(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
-			weights := make([]uint64, n)
-			for i := range weights {
-				weights[i] = uint64(pool.MaxWeight - i%7)
+			var ms []*pool.Member
+			for i := range n {
+				ms = append(ms, &pool.Member{Weight: pool.MaxWeight - i%7})
 			}
+			weights := reduced(ms)
 			for b.Loop() {
 				schedule(weights)
 			}
