@@ -65,7 +65,7 @@ func TestEveryStatusOfTheAPI(t *testing.T) {
 		{"GET", "/explain?client=10.0.0.1&client=10.0.0.2", "", 400, "given twice"},
 		{"GET", "/explain?backend=a", "", 400, `unknown parameter \"backend\"; known are: client, events, pool`},
 		{"GET", "/explain?events=all", "", 200, `"events":[{"kind":"state"`},
-		{"GET", "/explain?events=-1", "", 400, "must be a whole number"},
+		{"GET", "/explain?events=-1", "", 400, "must be all, or a whole number from 0 to 1024"},
 		{"GET", "/reload", "", 405, "POST"},
 		{"GET", "/pools/web", "", 200, `"eligible":1`},
 		{"GET", "/pools/none", "", 404, "no pool"},

@@ -75,7 +75,10 @@ func upTo(to *int) func(string) error {
 			*to = map[string]int{"all": allEvents, "0": 0}[value]
 			return nil
 		}
-		return count(to, allEvents)(value)
+		if err := count(to, allEvents)(value); err != nil {
+			return mistake(fmt.Sprintf("all, or a whole number from 0 to %d", allEvents))
+		}
+		return nil
 	}
 }
 
