@@ -56,7 +56,7 @@ func (m *mariaDB) startNode(t *testing.T, members []string) (cluster string) {
 // awaitSynced waits until the node takes queries, in a cluster of that size.
 func (m *mariaDB) awaitSynced(t *testing.T, size int) {
 	t.Helper()
-	eventually(t, "the node is synced", func() bool {
+	eventuallyIn(t, startTime, "the node is synced", func() bool {
 		return m.ask(t, "SHOW STATUS LIKE 'wsrep_local_state_comment'")["Value"] == "Synced" &&
 			m.status(t, "wsrep_cluster_size") == size
 	})

@@ -112,14 +112,20 @@ func (p *process) ended() bool {
 // eventually waits until f is true; what says what did not come true in time.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	late := time.After(patience)
+	eventuallyIn(t, patience, what, f)
+}
+
+// eventuallyIn is eventually for what takes seconds on a machine with nothing else to do.
+func eventuallyIn(t *testing.T, bound time.Duration, what string, f func() bool) {
+	t.Helper()
+	late := time.After(bound)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !f() {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("after %v: %s has not come true", patience, what)
+			t.Fatalf("after %v: %s has not come true", bound, what)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestRedisRoles(t *testing.T) {
 	redisDo(t, d.frontend("write").Listen, "set", "kept", "1")
 
 	servers[0].end(syscall.SIGKILL)
-	d.awaitReason("primary", "s0", "connection refused")
+	d.awaitState("primary", "s0", "down") // a probe may have been under way
 	d.awaitReason("replica", "s1", "is a replica without a link to its primary")
 	servers[1].promote(t)
 	servers[2].follow(t, servers[1])
