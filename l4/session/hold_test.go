@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -205,6 +206,30 @@ func TestDivertedSessionIsHeld(t *testing.T) {
 		}
 		if r := w.finish(); fmt.Sprint(attemptsOf(r)) != "A:canceled B:" {
 			t.Errorf("attempts %s", attemptsOf(r))
+		}
+	}
+}
+
+// A route whose backend may have acted is over with the last that it could try: it
+// does not ask for a place in the line, whether the pool holds sessions or not.
+func TestReachedRouteAsksForNoPlace(t *testing.T) {
+	never := holding()
+	never.HoldFor = 0
+	for _, c := range []struct {
+		policy  pool.Policy
+		reached bool
+		queues  bool
+	}{{holding(), false, true}, {holding(), true, false}, {never, false, false}, {never, true, false}} {
+		w := newWorld(t, "A", c.policy)
+		var r session.Route
+		r.Start(w.pool, &w.set, netip.Addr{})
+		r.Next(w.now)
+		r.Dialed(w.now, refusedError())
+		if c.reached {
+			r.Reached()
+		}
+		if try, cause := r.Next(w.now); cause != session.ConnectFailed || try.Backend != nil || r.Queues() != c.queues {
+			t.Errorf("hold %v, reached %v: got %+v, %s, and queues: %v", c.policy.HoldFor, c.reached, try, cause, r.Queues())
 		}
 	}
 }
