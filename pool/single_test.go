@@ -132,6 +132,24 @@ func TestSingleIsNotForDialsToChange(t *testing.T) {
 	want(t, "ejected", s.Eject(b, pool.Ejection{For: 1, Most: 1, Budget: 100}), false)
 }
 
+// A conflict is told when it begins and when it ends, and not with each change of
+// something else.
+func TestConflictIsToldOnce(t *testing.T) {
+	one, drain := 1, pool.Drain
+	for start, chosen := range map[string]string{"a+ b- b+": "a", "a+ b+": ""} {
+		s := newElections(t, "a b c", alone).found("c- " + start)
+		s.Patch("a", pool.Patch{MaxSessions: &one})
+		s.Patch("c", pool.Patch{Admin: &drain})
+		s.Apply(config(t, "b a c d", alone))
+		want(t, start+": told", len(s.told), 1)
+		want(t, start+": the one", s.told[0].Chosen, chosen)
+		s.found("b-")
+		want(t, start+": told when it is over", len(s.told), 2)
+		s.Patch("c", pool.Patch{Weight: &one})
+		want(t, start+": told after that", len(s.told), 2)
+	}
+}
+
 // The explanation says why.
 func TestSingleIsExplained(t *testing.T) {
 	s := newElections(t, "a b", alone).found("a+ b- b+")
