@@ -52,6 +52,7 @@ func (t table) password(file, env string) Secret {
 		if len(text) == 0 {
 			t.wrong("password_file", "%s is empty", file)
 		}
+		t.advisePassword(file, text)
 		return Secret(text)
 	case env != "":
 		text, ok := os.LookupEnv(env)
@@ -61,6 +62,17 @@ func (t table) password(file, env string) Secret {
 		return Secret(text)
 	}
 	return ""
+}
+
+// advisePassword notes what an editor has left in the file of a password: the login
+// would fail, and not say why.
+func (t table) advisePassword(file string, text []byte) {
+	switch {
+	case bytes.HasPrefix(text, []byte("\xef\xbb\xbf")):
+		t.warn("password_file", "%s begins with a byte order mark, which counts as part of the password; save it without one", file)
+	case bytes.ContainsAny(text, "\x00\r\n"):
+		t.warn("password_file", "%s has several lines, or a zero byte, all of which count as the password; write it on one line", file)
+	}
 }
 
 // tls reads how a probe encrypts.

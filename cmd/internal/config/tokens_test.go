@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -89,6 +90,35 @@ func TestTokenFileIsAFile(t *testing.T) {
 		d := newDocument().set("[admin]", "token_file", strings.ReplaceAll(`"`+path+`"`, "\x00", `\u0000`))
 		if got := d.refused(t); !strings.Contains(got, "admin.token_file: ") {
 			t.Errorf("got %q for %q", got, path)
+		}
+	}
+}
+
+// What an editor leaves in the file of a password is told of, without it.
+func TestPasswordFileOfAnEditor(t *testing.T) {
+	for text, want := range map[string]string{
+		"secret\n":             "",
+		"secret\r\n":           "",
+		"\xef\xbb\xbfsecret\n": "begins with a byte order mark",
+		"secret\nanother\n":    "has several lines",
+		"s\x00e\x00c\x00":      "has several lines, or a zero byte",
+	} {
+		file := filepath.Join(t.TempDir(), "password")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "sluice.toml")
+		toml := "[[frontend]]\nname = \"f\"\nlisten = \"127.0.0.1:1\"\npool = \"p\"\n[[pool]]\nname = \"p\"\n[[pool.backend]]\naddress = \"127.0.0.1:2\"\n" +
+			fmt.Sprintf("[pool.health]\nprobe = \"redis\"\npassword_file = %q\n", file)
+		if err := os.WriteFile(path, []byte(toml), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(c.Warnings); !strings.Contains(got, want) || want == "" && strings.Contains(got, "password") || strings.Contains(got, "secret") {
+			t.Errorf("%q: got %s, want %q in it", text, got, want)
 		}
 	}
 }

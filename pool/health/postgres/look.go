@@ -11,6 +11,7 @@ import (
 	"sluice/pool/health"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 )
 
 // query asks for all that a verdict needs, and anybody may ask it. Of what feeds it
@@ -147,9 +148,12 @@ func (o Options) behind(s state) error {
 // refusal says why there is no answer.
 func (o Options) refusal(ctx context.Context, err error) error {
 	var said *pgconn.PgError
+	var long *pgproto3.ExceededMaxBodyLenErr
 	switch {
 	case errors.As(err, &said):
 		return errors.New(health.Said(said.Error(), o.Password))
+	case errors.As(err, &long):
+		return fmt.Errorf("no answer of PostgreSQL: got a message of %d bytes", long.ActualBodyLen)
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	}
@@ -172,7 +176,8 @@ func innermost(err error) string {
 			next = several.Unwrap()[0]
 		}
 		if next == nil {
-			return before + health.Ending(err)
+			// The library adds an error that is none.
+			return before + strings.TrimSuffix(health.Ending(err), ": %!w(<nil>)")
 		}
 		err = next
 	}

@@ -307,9 +307,19 @@ func TestNoAnswer(t *testing.T) {
 		}
 	}()
 	defer close(words)
-	for _, text := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "", "-ERR unknown command\r\n", "R\xff\xff\xff\xff"} {
+	for text, want := range map[string]string{
+		"HTTP/1.1 400 Bad Request\r\n\r\n": "no answer of PostgreSQL: got a message of 1414811691 bytes",
+		"":                                 "no answer: got its end",
+		"-ERR unknown command\r\n":         "no answer of PostgreSQL: got a message of ",
+		"R\xff\xff\xff\xff":                "no answer: got ",
+		"d\x00\x00\x00\x0a5.5.5-10.11":     "no answer: got received unexpected message",
+	} {
 		words <- text
-		checkReason(t, Probe(dial, Options{User: "x"})(t.Context(), health.Target{Address: ln.Addr().String()}), "no answer: got ")
+		err := Probe(dial, Options{User: "x"})(t.Context(), health.Target{Address: ln.Addr().String()})
+		checkReason(t, err, want)
+		if strings.Contains(err.Error(), "%!") {
+			t.Errorf("got %v", err)
+		}
 	}
 	want := fmt.Errorf("%w: no descriptors", health.ErrNoEvidence)
 	failing := Probe(func(context.Context, health.Target) (net.Conn, error) { return nil, want }, Options{})

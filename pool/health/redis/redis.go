@@ -83,7 +83,7 @@ type answers struct {
 }
 
 // ask logs in over c, asks, and closes c.
-func (o Options) ask(ctx context.Context, c net.Conn) (answers, error) {
+func (o Options) ask(ctx context.Context, c *wire) (answers, error) {
 	client := redis.NewClient(o.library(c))
 	defer client.Close()
 	one := client.Conn()
@@ -100,12 +100,12 @@ func (o Options) ask(ctx context.Context, c net.Conn) (answers, error) {
 			err = ping // it had the connection, and left none
 		}
 		if err != nil {
-			return answers{}, o.refusal(cmp.Or(ctx.Err(), err))
+			return answers{}, o.refusal(cmp.Or(ctx.Err(), err), c.full)
 		}
 	}
 	a := answers{replication: parse(replication.Val()), persistence: parse(persistence.Val())}
 	if ping != nil {
-		a.ping = o.refusal(cmp.Or(ctx.Err(), ping))
+		a.ping = o.refusal(cmp.Or(ctx.Err(), ping), c.full)
 	}
 	return a, nil
 }
@@ -138,12 +138,16 @@ func (o Options) library(c net.Conn) *redis.Options {
 	}
 }
 
-// refusal says why there is no answer.
-func (o Options) refusal(err error) error {
+// refusal says why there is no answer. A server that is full says so, and ends
+// the connection.
+func (o Options) refusal(err error, isFull bool) error {
 	var said redis.Error
 	if errors.As(err, &said) {
 		return errors.New(health.Said(err.Error(), o.Password))
 	}
 	text := strings.TrimPrefix(health.Ending(err), "redis: Conn is in a bad state: ")
+	if isFull {
+		text = fmt.Sprintf("%q, and then %s", full, text)
+	}
 	return fmt.Errorf("no answer: got %s", health.Said(text, o.Password))
 }

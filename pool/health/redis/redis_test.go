@@ -289,6 +289,23 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A server that is full says so to HELLO and ends the connection; what comes of that
+// is not the reason.
+func TestFull(t *testing.T) {
+	ended := make(chan struct{})
+	f := serve(t, func(command string) string {
+		if strings.HasPrefix(command, "hello") {
+			return "-ERR max number of clients reached\r\n"
+		}
+		<-ended
+		return "end"
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	defer close(ended)
+	checkReason(t, f.probe(ctx, Options{Password: "secret"}), `no answer: got "ERR max number of clients", and then `)
+}
+
 // A server that knows no HELLO is older, and asked for less.
 func TestOldServer(t *testing.T) {
 	old := func(right string) func(string) string {

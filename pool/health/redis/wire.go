@@ -17,8 +17,12 @@ const longestPart = 64 << 10
 // the only one that is asked for, HELLO's with its modules, has dozens.
 const mostParts = 4 << 10
 
-// longestHead bounds a line that gives a length. Chosen: more than any number has.
-const longestHead = 32
+// full is what a server says that has maxclients, before it ends the connection.
+const full = "ERR max number of clients"
+
+// longestLine bounds how much of a line is kept. Chosen: more than any number has,
+// and more than full.
+const longestLine = 32
 
 var errLength = errors.New("a length that no answer has")
 
@@ -31,6 +35,7 @@ type wire struct {
 	text  int    // bytes of a text that are still to come
 	line  []byte // the beginning of the line that is read
 	parts int    // of lists, so far
+	full  bool   // the server has said so: the library keeps a refusal of HELLO to itself
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -51,7 +56,7 @@ func (w *wire) check(said []byte) error {
 			continue
 		}
 		part, rest, whole := bytes.Cut(said, []byte("\n"))
-		w.line = append(w.line, part[:min(len(part), longestHead-len(w.line))]...)
+		w.line = append(w.line, part[:min(len(part), longestLine-len(w.line))]...)
 		if said = rest; !whole {
 			return nil
 		}
@@ -66,6 +71,7 @@ func (w *wire) check(said []byte) error {
 // head looks at a line. One that begins with any of these gives a length: with the
 // first three of a text, which follows with the end of its line, else of a list.
 func (w *wire) head(line string) error {
+	w.full = w.full || strings.HasPrefix(line, "-"+full)
 	if line == "" || !strings.ContainsAny(line[:1], "$!=*~%>|") {
 		return nil
 	}
