@@ -37,7 +37,23 @@ func (t table) advisePolicy(p Pool) {
 	case pol.TryAll:
 		t.wrong("single", `all_down = "try" would send sessions to backends that no probe found to be the primary; remove one of the two`)
 	}
+	if pol.Single && len(p.Config.Backends)+len(p.Groups) > 1 && p.Probe.passesAll() {
+		t.warn("single", "its probe passes every backend that is well, and not the primary alone: of several nobody is chosen, and nobody gets in; "+
+			`probe "redis", "postgres" or "mysql" with role = "primary"`)
+	}
 	if pol.PanicBelow > 0 && !pol.TryAll {
 		t.warn("panic_threshold", `has no effect, unless all_down is "try"`)
 	}
+}
+
+// passesAll reports whether a probe cannot tell a primary from others. What one
+// that asks by HTTP, or expects an answer, is told nobody knows.
+func (p Probe) passesAll() bool {
+	switch p.Kind {
+	case "tcp":
+		return p.Expect == ""
+	case "redis", "postgres", "mysql":
+		return p.Role != "primary"
+	}
+	return false
 }
