@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"sluice/admin"
@@ -55,11 +56,19 @@ func Tokens(path string) ([]admin.Token, error) {
 	return all, nil
 }
 
+// notAllowed says of a file that may not be read what to do about it.
+func notAllowed(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("%w to the user that runs this; make it that user's, or under systemd hand it over by LoadCredential=", err)
+	}
+	return err
+}
+
 // readSecret reads a small regular file, and warns if others can read it too.
 func (t table) readSecret(key, path string) ([]byte, error) {
 	text, info, err := readFile(path, maxTokens)
 	if err != nil {
-		return nil, err
+		return nil, notAllowed(err)
 	}
 	if len(text) > maxTokens {
 		err = fmt.Errorf("%s is larger than %d MiB", path, maxTokens>>20)

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -10,6 +12,17 @@ import (
 
 	"sluice/admin"
 )
+
+// A secret of root's alone is what an ordinary user meets first.
+func TestSecretThatMayNotBeRead(t *testing.T) {
+	err := notAllowed(&fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission})
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "open x: permission denied to the user that runs this; ") {
+		t.Errorf("got %v", err)
+	}
+	if err := notAllowed(fs.ErrNotExist); err.Error() != fs.ErrNotExist.Error() {
+		t.Errorf("got %v of a file that is not there", err)
+	}
+}
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
