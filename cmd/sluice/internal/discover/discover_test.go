@@ -183,6 +183,19 @@ func TestMembersThatComeAndGoAreNoRotation(t *testing.T) {
 	})
 }
 
+// A name that goes over to a standby, and back soon after, stands for the standby no
+// longer.
+func TestFailbackIsNoRotation(t *testing.T) {
+	bubble(t, "a.test=10.0.0.1", func(t *testing.T, r *rig) {
+		a := r.use("a.test", every)
+		for _, answer := range []string{"10.0.0.2", "10.0.0.1"} {
+			r.answer("a.test=" + answer)
+			time.Sleep(grace)
+			r.mustFind(a, answer)
+		}
+	})
+}
+
 // What left long ago and comes back as another leaves is no rotation either.
 func TestLongAbsenceIsForgotten(t *testing.T) {
 	bubble(t, "a.test=10.0.0.1 10.0.0.2", func(t *testing.T, r *rig) {

@@ -49,10 +49,12 @@ func (f Found) compare(g Found) int {
 // eight at random, or one in turns. Taken at their word they would add and remove
 // backends all the time. They give themselves away: one answer brings an address
 // back that others lacked, and lacks one that the last had. A member that comes or
-// goes does not do that. The zero value knows nothing.
+// goes does not do that; a name that goes over to another server and back does, once,
+// so it takes a second time. The zero value knows nothing.
 type memory struct {
 	records map[place]*record
-	rotated time.Time // the last sign of rotation; zero: there was none
+	sign    time.Time // the last sign of rotation; zero: there was none
+	rotated time.Time // the last that came soon enough after another
 }
 
 // record is what is known of one address. Those that are gone are remembered for
@@ -95,9 +97,13 @@ func (m *memory) notice(fresh map[place]Found, now time.Time) {
 		returns = returns || ok && r.missed > 0
 		leaves = leaves || !ok && r.missed == 0
 	}
-	if returns && leaves {
+	if !returns || !leaves {
+		return
+	}
+	if !m.sign.IsZero() && now.Sub(m.sign) < rotation {
 		m.rotated = now
 	}
+	m.sign = now
 }
 
 // missing decides about an address that the last answer lacked.
