@@ -5,9 +5,9 @@ import "time"
 // Name is a name of the file that stands for several backends of a pool, at one
 // moment.
 type Name struct {
-	ID         string    `json:"id"`   // of the entry, and the first part of those of its backends
-	Name       string    `json:"name"` // that is looked up
-	Kind       string    `json:"kind"` // all or srv
+	ID         string    `json:"id"`      // of the entry, and the first part of those of its backends
+	Name       string    `json:"name"`    // that is looked up
+	Resolve    string    `json:"resolve"` // all or srv, as in the file
 	Found      []string  `json:"found"`
 	Missing    int       `json:"missing,omitempty"`  // of Found, those that the last answer lacked
 	Rotates    bool      `json:"rotates,omitempty"`  // answers have a part of the addresses each, so that one is missed for longer before it goes

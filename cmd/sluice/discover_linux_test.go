@@ -172,7 +172,7 @@ func TestDiscoverWithoutServer(t *testing.T) {
 	s.at("db.test", "127.0.1.2")
 	d.awaitIDs("db/127.0.1.2")
 	l.stop(t)
-	if n := d.names()[0]; n.Error != "" || !n.Since.IsZero() || n.ID != "db" || n.Name != "db.test" || n.Kind != "all" {
+	if n := d.names()[0]; n.Error != "" || !n.Since.IsZero() || n.ID != "db" || n.Name != "db.test" || n.Resolve != "all" {
 		t.Errorf("got %+v", n)
 	}
 	if n := len(d.lines("look-up failed")); n == 0 {
@@ -371,7 +371,7 @@ func TestDiscoverSRV(t *testing.T) {
 	if strings.Count(answered, "127.0.1.1") != 2 || strings.Count(answered, "127.0.1.2") != 2 {
 		t.Errorf("got %s", answered)
 	}
-	if n := d.names()[0]; n.Kind != "srv" || len(n.Found) != 2 {
+	if n := d.names()[0]; n.Resolve != "srv" || len(n.Found) != 2 {
 		t.Errorf("got %+v", n)
 	}
 }
@@ -476,7 +476,7 @@ func TestPlanWithNames(t *testing.T) {
 	d := startDaemon(t, text(group("db", "db.test:1", "all")))
 	d.awaitIDs("db/127.0.1.1")
 	var plan reloadAnswer
-	body := d.must("POST", "/reload?dry_run=true", text(group("db", "db.test:2", "all"), group("new", "new.test:1", "all"), group("no", "no.test:1", "all")))
+	body := d.must("POST", "/reload?dry_run=true", text(group("db", "db.test:2", "all")+"\nsend_proxy = \"v2\"", group("new", "new.test:1", "all"), group("no", "no.test:1", "all")))
 	if err := json.Unmarshal([]byte(body), &plan); err != nil {
 		t.Fatal(err)
 	}
@@ -485,6 +485,7 @@ func TestPlanWithNames(t *testing.T) {
 		"pool p: backend db/127.0.1.1 added (127.0.1.1:2), found under db.test",
 		"pool p: backend new/127.0.1.2 added (127.0.1.2:1), found under new.test",
 		"pool p: name db address db.test:1 -> db.test:2",
+		"pool p: name db send_proxy off -> v2",
 	} {
 		if !slices.Contains(plan.Changes, want) {
 			t.Errorf("no %q in %q", want, plan.Changes)

@@ -114,7 +114,7 @@ func (b *Balancer) namesIn(p *pool.Pool) (list []admin.Name) {
 	for _, g := range c.Groups {
 		s := b.found.Status(keyOf(c.Name, g))
 		n := admin.Name{
-			ID: g.Spec.ID, Name: g.Host, Kind: resolveWord(g), Found: []string{}, Skipped: skipped[g.Spec.ID],
+			ID: g.Spec.ID, Name: g.Host, Resolve: resolveWord(g), Found: []string{}, Skipped: skipped[g.Spec.ID],
 			Missing: s.Missing, LeftOut: s.LeftOut, Rotates: s.Rotates,
 			LastAnswer: s.Answered, Error: s.Error,
 		}

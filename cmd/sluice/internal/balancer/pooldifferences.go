@@ -73,7 +73,7 @@ func (e *edit) group(old, new config.Group) {
 	e.Alter("resolve", resolveWord(old), resolveWord(new))
 	e.Alter("weight", old.Spec.Weight, new.Spec.Weight)
 	e.Alter("max_sessions", old.Spec.MaxSessions, new.Spec.MaxSessions)
-	e.Alter("send_proxy", old.Spec.SendProxy, new.Spec.SendProxy)
+	e.Alter("send_proxy", headerWord(old.Spec.SendProxy), headerWord(new.Spec.SendProxy))
 	e.Alter("backup", old.Spec.Backup, new.Spec.Backup)
 	e.Alter("zone", old.Spec.Zone, new.Spec.Zone)
 }
@@ -85,6 +85,9 @@ func resolveWord(g config.Group) string {
 	}
 	return "all"
 }
+
+// headerWord is how the file names a version of the PROXY header.
+func headerWord(version int) string { return [...]string{"off", "v1", "v2"}[version] }
 
 // pool adds what the pool itself tells. That of the pool as a whole is one edit.
 func (d *differ) pool(p config.Pool, health edit) {

@@ -16,9 +16,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// lastTier is the highest tier of backups that a file may write.
-const lastTier = 9
-
 // skips are the addresses that a pool's names have and do not stand for, by the id
 // of the entry.
 type skips map[string][]admin.Skipped
@@ -126,7 +123,7 @@ func (s *stander) specs(g config.Group, found []discover.Found) (list []pool.Spe
 			spec.ID = g.Spec.ID + "/" + spec.Address
 		}
 		spec.Weight *= shares[i].Weight
-		spec.Backup = min(spec.Backup+shares[i].Tier, max(spec.Backup, lastTier))
+		spec.Backup = min(spec.Backup+shares[i].Tier, pool.MaxTier)
 		if why := s.refuse(spec); why != "" {
 			s.left[g.Spec.ID] = append(s.left[g.Spec.ID], admin.Skipped{Address: spec.Address, Reason: why})
 			continue

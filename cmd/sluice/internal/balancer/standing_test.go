@@ -89,7 +89,7 @@ func TestWhatIsFoundMakesBackends(t *testing.T) {
 			if found && (ids[b.ID] || addresses[b.Address] || b.Name == "") {
 				t.Fatalf("seed %d: %+v is there twice, or has no name", seed, b)
 			}
-			if b.Weight < 0 || b.Weight > pool.MaxWeight || b.Backup < 0 || b.Backup > lastTier {
+			if b.Weight < 0 || b.Weight > pool.MaxWeight || b.Backup < 0 || b.Backup > pool.MaxTier {
 				t.Fatalf("seed %d: %+v is out of range", seed, b)
 			}
 			ids[b.ID], addresses[b.Address] = true, true
