@@ -16,9 +16,10 @@ import (
 // server that stands still for longer would have to do so for more than an hour.
 const longestVisit = time.Minute
 
-// farewell is how long a login may still take once nobody probes any more. Chosen: a
-// server that answers at all is done by then, and a stop is not held up for long.
-const farewell = 200 * time.Millisecond
+// farewell is how long a login may still take once nobody probes any more. Chosen: as
+// long as a session lingers. A server that answers at all is done by then, and a
+// stop is not held up for long.
+const farewell = time.Second
 
 // stage is how far a visit has come, in the words of who waits for more.
 type stage int32
