@@ -202,10 +202,14 @@ func TestOrderAboutTheBackendDialed(t *testing.T) {
 // whose buffers are full, each within the time of an ending.
 func TestOneOrderEndsAThousand(t *testing.T) {
 	onEnginesAlone(t, func(t *testing.T, start starter) {
-		const sessions = 1000
-		var stuck atomic.Int64
+		// Full buffers of all would be more than the kernel gives to TCP as a whole: it
+		// would reset connections, of other tests as well.
+		const sessions, full = 1000, 50
+		var came, stuck atomic.Int64
 		r := start(t, setup{specs: specs(l4test.Serve(t, func(c *net.TCPConn) {
-			clog(c)
+			if came.Add(1) <= full {
+				clog(c)
+			}
 			stuck.Add(1)
 			io.Copy(io.Discard, c) // until the session ends
 		}).Addr)})
@@ -213,7 +217,7 @@ func TestOneOrderEndsAThousand(t *testing.T) {
 			c := r.dial()
 			c.SetReadBuffer(4 << 10)
 		}
-		eventually(t, "all buffers are full", func() bool { return stuck.Load() == sessions })
+		eventually(t, "buffers are full", func() bool { return stuck.Load() == sessions })
 		if n := r.engine.End(session.Match{Backend: "A"}, session.Removed); n != sessions {
 			t.Errorf("%d took the order", n)
 		}
