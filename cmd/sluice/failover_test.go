@@ -120,7 +120,6 @@ func setOnce(address string) error {
 // A Redis primary is killed under load, and a replica is promoted some seconds
 // later: that is latency to clients, and no error.
 func TestRealRedisFailover(t *testing.T) {
-	t.Parallel()
 	primary := startRedis(t)
 	replica := startRedisReplica(t, primary)
 	for _, probe := range []string{
@@ -151,7 +150,6 @@ func insertOnce(address string) error {
 
 // The same of PostgreSQL, whose standby takes a while to be a primary.
 func TestRealPostgresFailover(t *testing.T) {
-	t.Parallel()
 	primary := startPostgresServer(t)
 	standby := startPostgresStandby(t, primary)
 	primary.ask(t, "create table kept (n int)")

@@ -64,7 +64,6 @@ func (m *mariaDB) awaitSynced(t *testing.T, size int) {
 
 // Each thing that makes a node no good takes it out, and the evidence says which.
 func TestMySQLWsrepReady(t *testing.T) {
-	t.Parallel()
 	servers := startGalera(t, 2)
 	d := startDaemon(t, head+frontendText("f", free, "p")+
 		probedPool("", "init = \"probe\"\nfall = 1\nrise = 1\ntimeout = \"5s\"\nwsrep_ready = true\n"+mysqlLogin(t),

@@ -181,7 +181,6 @@ func mariaDBClient(t *testing.T, address, user, password string) *sql.DB {
 
 // A server that speaks first, and answers larger than any buffer on the way.
 func TestRealMariaDB(t *testing.T) {
-	t.Parallel()
 	m := startMariaDB(t, "--max-allowed-packet=64M")
 	m.exec(t, "CREATE USER app@'%' IDENTIFIED BY 'a password'")
 	b := startSluice(t, "", "", m.address)

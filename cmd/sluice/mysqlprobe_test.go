@@ -88,7 +88,6 @@ func mariaDBAddresses(servers []*mariaDB) (all []string) {
 // A pool has the servers of the role that it wants, and follows when they change
 // places; the log says why each is out, and never the password.
 func TestMySQLRoles(t *testing.T) {
-	t.Parallel()
 	servers := startMariaDBs(t, 2)
 	d := startDaemon(t, rolePools(mysqlLogin(t), mariaDBAddresses(servers)...))
 	d.awaitState("primary", "s0", "up")
@@ -146,7 +145,6 @@ func testMySQLThreads(t *testing.T, d *daemon, s *mariaDB) {
 
 // max_lag takes out a replica that is behind, whatever its threads do.
 func TestMySQLLag(t *testing.T) {
-	t.Parallel()
 	servers := startMariaDBs(t, 1)
 	primary, replica := servers[0], servers[1]
 	login := mysqlLogin(t) + "max_lag = \"1s\"\n"
@@ -164,7 +162,6 @@ func TestMySQLLag(t *testing.T) {
 
 // Each way to encrypt, to a server that lets the user of probes in by no other.
 func TestMySQLTLS(t *testing.T) {
-	t.Parallel()
 	ca, other := newAuthority(t), newAuthority(t)
 	cert, key := ca.issue(t, "db.test")
 	m := newMariaDB(t)

@@ -60,7 +60,6 @@ func (s *postgresServer) give(t *testing.T, from string) string {
 // A pool has the servers of the role that it wants, and follows when a standby is
 // promoted; the log says why each is out, and never the password.
 func TestPostgresRoles(t *testing.T) {
-	t.Parallel()
 	primary, standby, login := postgresRoles(t)
 	d := startDaemon(t, rolePools(login+"max_lag = \"1m\"\n", primary.address, standby.address))
 	d.awaitState("primary", "s0", "up")
@@ -89,7 +88,6 @@ func TestPostgresRoles(t *testing.T) {
 // A standby that does not keep up is out, for as long as that lasts; one that has
 // nothing to do does not lag.
 func TestPostgresLag(t *testing.T) {
-	t.Parallel()
 	primary, standby, login := postgresRoles(t)
 	primary.ask(t, "create table kept (n int)")
 	d := startDaemon(t, rolePools(login+"max_lag = \"300ms\"\n", primary.address, standby.address))
@@ -197,7 +195,6 @@ func TestPostgresProbesLeaveNoTrace(t *testing.T) {
 
 // The database is the one that the file names.
 func TestPostgresDatabase(t *testing.T) {
-	t.Parallel()
 	s := startPostgresServer(t)
 	s.ask(t, "create role sluice login")
 	s.ask(t, "create database kept")

@@ -79,7 +79,6 @@ func (s *postgresServer) ask(t *testing.T, sql string) (value string) {
 
 // The helpers are what they say: a standby follows, and is a primary once promoted.
 func TestPostgresStandby(t *testing.T) {
-	t.Parallel()
 	primary := startPostgresServer(t)
 	standby := startPostgresStandby(t, primary)
 	primary.ask(t, "create table kept (n int); insert into kept values (7)")

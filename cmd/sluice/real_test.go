@@ -210,7 +210,6 @@ func (b *sluice) backend(i int) pool.BackendStatus {
 // A client that waits for an answer that no backend can give is told so in
 // time: it never hangs.
 func TestRealAllBackendsDown(t *testing.T) {
-	t.Parallel()
 	const budget = time.Second
 	for name, c := range map[string]struct {
 		address func(testing.TB) string

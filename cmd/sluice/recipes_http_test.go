@@ -162,7 +162,6 @@ func TestRecipeHTTPProxyV2(t *testing.T) {
 // A server that takes connections and does not answer is found by probes; who
 // waits for it is told by a reset, and asks another.
 func TestRecipeHTTPProxyV2Hangs(t *testing.T) {
-	t.Parallel()
 	d, s := startHTTPRecipe(t)
 	address := d.frontend("web").Listen
 	crowd := startCrowd(address, 8)

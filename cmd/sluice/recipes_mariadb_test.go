@@ -17,7 +17,6 @@ import (
 // The node that takes the writes dies under load: who comes then has another, as
 // soon as the cluster has understood. One that is left alone of two gets nobody.
 func TestRecipeMariaDBGalera(t *testing.T) {
-	t.Parallel()
 	nodes := startGalera(t, 3)
 	d := startRecipe(t, "mariadb-galera",
 		"0.0.0.0:3306", free, "0.0.0.0:3307", free,

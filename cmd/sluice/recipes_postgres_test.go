@@ -15,7 +15,6 @@ import (
 // A primary dies under load and its standby is promoted: nobody who comes then
 // sees more of it than a statement that takes longer.
 func TestRecipePostgresStandbys(t *testing.T) {
-	t.Parallel()
 	const password = "the-password-of-the-probe"
 	primary := startPostgresServer(t)
 	primary.ask(t, "create role sluice login password '"+password+"'; create table kept (n int)")

@@ -16,7 +16,6 @@ import (
 // A primary dies under load and a replica takes over: nobody who comes then sees
 // more of it than a command that takes longer.
 func TestRecipeRedisReplicas(t *testing.T) {
-	t.Parallel()
 	servers, _ := redisRoles(t)
 	d := startRecipe(t, "redis-replicas",
 		"0.0.0.0:6379", free, "0.0.0.0:6380", free,

@@ -39,7 +39,6 @@ func addressesOf(servers []*redisServer) (all []string) {
 // A pool has the servers of the role that it wants, and follows when they change
 // places; the log says why each is out, and never the password.
 func TestRedisRoles(t *testing.T) {
-	t.Parallel()
 	servers, login := redisRoles(t)
 	d := startDaemon(t, rolePools(login, addressesOf(servers)...))
 	d.awaitState("primary", "s0", "up")
@@ -66,7 +65,6 @@ func TestRedisRoles(t *testing.T) {
 // A primary whose replicas do not follow is out, and so is a replica that hears
 // nothing of its primary.
 func TestRedisLag(t *testing.T) {
-	t.Parallel()
 	servers, login := redisRoles(t)
 	d := startDaemon(t, rolePools(login+"min_replicas = 2\nmax_lag = \"3s\"\n", addressesOf(servers)...))
 	d.awaitState("primary", "s0", "up")
@@ -90,7 +88,6 @@ func TestRedisLag(t *testing.T) {
 // B072: a primary that died, was replaced, and returns claims to be one until it is
 // told better. With rise it gets no session in that time.
 func TestRedisOldPrimaryReturns(t *testing.T) {
-	t.Parallel()
 	servers, login := redisRoles(t)
 	text := strings.ReplaceAll(rolePools(login, addressesOf(servers)...), "rise = 1", "rise = 1000")
 	d := startDaemon(t, strings.ReplaceAll(text, "interval = \"100ms\"", "interval = \"20ms\""))
@@ -176,7 +173,6 @@ func mustRead(t *testing.T, path string) string {
 
 // The kinds of encryption, and what each refuses.
 func TestRedisTLS(t *testing.T) {
-	t.Parallel()
 	ca, other := newAuthority(t), newAuthority(t)
 	cert, key := ca.issue(t, "db.test")
 	var server *redisServer

@@ -59,7 +59,6 @@ func redisDo(t *testing.T, address string, words ...any) string {
 // The helpers are what they say: a replica follows, is a primary once promoted,
 // and can follow another.
 func TestRedisReplica(t *testing.T) {
-	t.Parallel()
 	primary := startRedis(t)
 	replica := startRedisReplica(t, primary)
 	redisDo(t, primary.address, "set", "kept", "7")
