@@ -31,7 +31,7 @@ var (
 // it looks for a slot: one of the two sees the other.
 type queue struct {
 	length atomic.Int64 // of line, and who is about to join it; read at every pick and release
-	barred atomic.Int64 // len(bars); read at every connect
+	barred atomic.Int64 // len(bars); read at every connect, and publication
 
 	total, timeouts            atomic.Int64 // that joined; that waited in vain for room,
 	held, everHeld, heldInVain atomic.Int64 // or for one that is eligible; held: now

@@ -74,6 +74,33 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	}
 }
 
+// What is barred is forgotten once no session may get it, also where nobody waits
+// then: else each connect of the pool would ask for it for good.
+func TestBarGoesWithItsBackend(t *testing.T) {
+	for name, lose := range map[string]func(*Pool, *Backend){
+		"removed": func(p *Pool, b *Backend) { p.Remove(b.ID()) },
+		"down":    func(p *Pool, b *Backend) { p.SetHealth(b, Down, "a probe failed") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := plainPool(t, Policy{QueueMax: 3, HoldFor: time.Minute, Probed: true}, 0)
+			a := p.roster.entries[0].Backend
+			var l Lease
+			place, err := p.Join(&l, Query{Avoid: []*Backend{a}}, Waiter{Wake: func() {}, Holds: true})
+			if err != nil || place == nil {
+				t.Fatalf("got %v, %v; want a place", place, err)
+			}
+			if got := p.queue.barred.Load(); got != 1 {
+				t.Fatalf("%d are barred, want 1", got)
+			}
+			place.Leave()
+			lose(p, a)
+			if got := p.queue.barred.Load(); got != 0 {
+				t.Errorf("%d are barred, want none", got)
+			}
+		})
+	}
+}
+
 // crowd is what many sessions at once look at.
 type crowd struct {
 	t *testing.T

@@ -78,7 +78,7 @@ func (p *Pool) publishLocked() {
 	p.current.Store(s)
 	p.evictFallenLocked()
 	p.dismissLocked()
-	if p.queue.length.Load() > 0 {
+	if p.queue.length.Load() > 0 || p.queue.barred.Load() > 0 {
 		p.news.queue = append(p.news.queue, p.resettle)
 	}
 }
