@@ -1,8 +1,6 @@
 package balancer
 
 import (
-	"context"
-
 	"sluice/cmd/internal/config"
 	"sluice/pool"
 	"sluice/pool/outlier"
@@ -34,16 +32,7 @@ func (d *detection) use(p *pool.Pool, c config.Outliers) {
 
 func (d *detection) begin(p *pool.Pool, pol outlier.Policy) {
 	d.detector = outlier.New(p, pol)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		d.detector.Run(ctx)
-	}()
-	d.stop = func() {
-		cancel()
-		<-ended
-	}
+	d.stop = running(d.detector.Run)
 }
 
 // end ends the detection, if there is one. Who is ejected stays so for its time.

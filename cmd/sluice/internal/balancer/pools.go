@@ -106,14 +106,19 @@ func (w *watchedPool) probe(c config.Pool, probe health.Probe) {
 		return
 	}
 	m := health.NewMonitor(w.pool, probe, c.Health, w.probed)
+	w.monitor.Store(m) // before it runs, so that no change of members is missed
+	w.stop = running(m.Run)
+}
+
+// running starts run, and returns what ends it and waits for that.
+func running(run func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	w.monitor.Store(m) // before it runs, so that no change of members is missed
 	go func() {
 		defer close(ended)
-		m.Run(ctx)
+		run(ctx)
 	}()
-	w.stop = func() {
+	return func() {
 		cancel()
 		<-ended
 	}
