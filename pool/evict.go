@@ -47,13 +47,13 @@ func (p *Pool) evictLocked(b *Backend, why Why, at time.Time) {
 // fall is that a backend went down while the policy says CloseDown.
 type fall struct {
 	*Backend
-	at time.Time
+	at time.Time // of the first publication after it; zero: there was none yet
 }
 
 // fellLocked says that a backend went down. The next publication evicts.
 func (p *Pool) fellLocked(e *entry) {
 	if p.policy.CloseDown {
-		p.fallen = append(p.fallen, fall{e.Backend, time.Now()})
+		p.fallen = append(p.fallen, fall{Backend: e.Backend})
 	}
 }
 
@@ -62,7 +62,12 @@ func (p *Pool) fellLocked(e *entry) {
 // another then, and gets new sessions too. These stay if the panic ends before
 // their backend is up again, as all that a backend gets after it went down.
 func (p *Pool) evictFallenLocked() {
-	s := p.current.Load()
+	s, now := p.current.Load(), time.Now()
+	for i := range p.fallen {
+		if f := &p.fallen[i]; f.at.IsZero() { // until now the snapshot before gave it to sessions
+			f.at = now
+		}
+	}
 	p.fallen = slices.DeleteFunc(p.fallen, func(f fall) bool {
 		switch {
 		case f.Health() != Down:

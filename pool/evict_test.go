@@ -309,3 +309,34 @@ func TestQueueLosesTheBackendThatItGave(t *testing.T) {
 		}
 	}
 }
+
+// Who gets a backend from the snapshot before, while the one without it is being
+// made, is among those that end: nobody else would find that session.
+func TestWhoPicksDuringAFallIsEvicted(t *testing.T) {
+	var evicted pool.Eviction
+	var p *pool.Pool
+	var l pool.Lease
+	var picked time.Time
+	s := strategy(t, "first", "")
+	build := s.Build
+	s.Build = func(eligible []*pool.Member, previous pool.Picker) pool.Picker {
+		if p != nil && picked.IsZero() { // a and then b were there before
+			picked = time.Now()
+			if err := p.Acquire(&l, pool.Query{}); err != nil {
+				t.Error(err)
+			}
+		}
+		return build(eligible, previous)
+	}
+	p = pool.New("p", pool.Config{Strategy: s, Policy: pool.Policy{Probed: true, CloseDown: true}, Backends: parse(t, "a b")},
+		pool.Hooks{Evict: func(e pool.Eviction) { evicted = e }})
+	t.Cleanup(p.Close)
+	a := p.Probed()[0]
+	p.SetHealth(a, pool.Down, "a probe failed")
+	if l.Backend() != a || evicted.Backend != a {
+		t.Fatalf("%v was picked, and %v evicted; want a", l.Backend(), evicted.Backend)
+	}
+	if evicted.At.Before(picked) {
+		t.Errorf("who has it since %v is spared: those until %v end", picked, evicted.At)
+	}
+}
