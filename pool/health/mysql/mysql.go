@@ -34,6 +34,7 @@ package mysql
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"sync"
 	"time"
 
@@ -81,7 +82,7 @@ func (p *prober) probe(ctx context.Context, t health.Target) error {
 	}
 	v := p.underWay(t)
 	if v == nil {
-		c, err := p.dial(ctx, t)
+		c, err := p.connect(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -89,6 +90,19 @@ func (p *prober) probe(ctx context.Context, t health.Target) error {
 		health.Afterwards(ctx, func(ctx context.Context) { p.run(ctx, v) })
 	}
 	return v.await(ctx)
+}
+
+// connect dials for as long as ctx allows. When probing stops it goes on for a
+// moment: to a server, a connection that is closed in its dial is one without a login.
+func (p *prober) connect(ctx context.Context, t health.Target) (net.Conn, error) {
+	dialing, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	if deadline, ok := ctx.Deadline(); ok {
+		dialing, cancel = context.WithDeadline(dialing, deadline)
+		defer cancel()
+	}
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(farewell, cancel) })()
+	return p.dial(dialing, t)
 }
 
 // underWay returns the visit that an earlier probe has begun, or nil.

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -331,4 +332,23 @@ func FuzzServer(f *testing.F) {
 			t.Error("it has passed")
 		}
 	})
+}
+
+// A stop that comes in the middle of a dial does not end it: the server would count
+// a connection without a login. The time of the probe is over when it is over.
+func TestProbeDialOutlastsAStop(t *testing.T) {
+	ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+	defer stop()
+	errDial := errors.New("the dial went on")
+	err := Probe(func(dialing context.Context, _ health.Target) (net.Conn, error) {
+		want, _ := ctx.Deadline()
+		if got, ok := dialing.Deadline(); !ok || !got.Equal(want) {
+			t.Errorf("got the deadline %v, want that of the probe, %v", got, want)
+		}
+		stop()
+		return nil, cmp.Or(dialing.Err(), errDial)
+	}, Options{})(ctx, health.Target{Address: "127.0.0.1:1"})
+	if err != errDial {
+		t.Errorf("got %v, want that %v", err, errDial)
+	}
 }
